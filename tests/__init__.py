@@ -1,0 +1,1 @@
+"""Tests of Headroom; the folders mirror the packages."""
