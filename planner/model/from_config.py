@@ -1,0 +1,63 @@
+"""A model description from a Hugging Face config.json."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from planner.model import dense_decoders, gpt, mla_moe, moe
+from planner.model.fields import VOCAB, WIDTH, Fields, shown
+from planner.model.spec import ModelSpec, UnknownArchitecture
+
+BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
+    **dense_decoders.BUILDERS,
+    **gpt.BUILDERS,
+    **moe.BUILDERS,
+    **mla_moe.BUILDERS,
+}
+"""Builder of every modelled `model_type`."""
+
+
+def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> ModelSpec:
+    """Describe the model of a config.json that was read as a dict.
+
+    Args:
+        config: Keys and values as in the file.
+        model_id: Catalog id, if it has one.
+
+    Returns:
+        The model with exact parameter counts, or with `approximate` saying what is not exact.
+
+    Raises:
+        UnknownArchitecture: No closed form for this model type, a key that is missing, a value that cannot be.
+    """
+    model_type = config.get("model_type")
+    if model_type is None:
+        raise UnknownArchitecture("", "missing_key", "model_type", _lower_bound(config))
+    if not isinstance(model_type, str):
+        raise UnknownArchitecture("", "bad_value", "model_type", value=shown(model_type), allowed="text")
+    builder = BUILDERS.get(model_type)
+    if builder is None:
+        raise UnknownArchitecture(
+            shown(model_type)[1:-1], "unknown_model_type", "model_type", _lower_bound(config), value=shown(model_type)
+        )
+    spec = builder(Fields(config, model_type))
+    return replace(spec, id=model_id, config=_as_text(config))
+
+
+def _lower_bound(config: Mapping[str, object]) -> int | None:
+    """The token embedding, the one thing every language model has."""
+    hidden, vocab = config.get("hidden_size"), config.get("vocab_size")
+    if type(hidden) is int and type(vocab) is int and 1 <= hidden <= WIDTH[1] and 1 <= vocab <= VOCAB[1]:
+        return hidden * vocab
+    return None
+
+
+def _as_text(config: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, _json(config[key])) for key in sorted(key for key in config if isinstance(key, str)))
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return shown(value)
