@@ -1,0 +1,113 @@
+"""`plan`: one question in, one answer out."""
+
+
+from planner.bands import band_for
+from planner.hardware import Tables
+from planner.issues import ScenarioError, Severity
+from planner.ledger import Ledger
+from planner.placement import Share, place
+from planner.plan_types import DevicePlan, Known, PeakBand, Plan, Verdict
+from planner.resolve import resolve
+from planner.scenario import Scenario
+from planner.serving import answer_serving, serving_ledgers
+from planner.training import trainable_params, training_ledger
+from planner.validation import check, model_for
+
+SEVERITY = (Verdict.FITS, Verdict.TIGHT, Verdict.UNKNOWN, Verdict.DOES_NOT_FIT)
+
+
+def plan(scenario: Scenario, tables: Tables) -> Plan:
+    """The memory of every device, whether it fits, and why.
+
+    Args:
+        scenario: The question. It may leave anything to the runtime's defaults.
+        tables: Cards, models, constants and bands; nothing is read from disk here.
+
+    Returns:
+        A plan with one ledger per group of equal devices.
+
+    Raises:
+        ScenarioError: The question has errors; it carries one issue per field.
+    """
+    model = model_for(scenario, tables)
+    resolved, defaults = resolve(scenario, model)
+    issues = check(scenario, resolved, model, tables)
+    if any(issue.severity is Severity.ERROR for issue in issues):
+        raise ScenarioError(issues)
+    shares = place(resolved, model, tables)
+    if resolved.is_training:
+        ledgers = tuple(training_ledger(share, resolved, model, tables) for share in shares)
+        serving = None
+    else:
+        ledgers = serving_ledgers(shares, resolved, model, tables)
+        serving = answer_serving(shares, ledgers, resolved, model, tables)
+    devices = tuple(_device_plan(s, led, resolved, tables) for s, led in zip(shares, ledgers, strict=True))
+    fullest = _fullest(devices)
+    return Plan(
+        scenario=scenario,
+        resolved=resolved,
+        model=model,
+        devices=devices,
+        fullest=fullest,
+        verdict=max((d.verdict for d in devices), key=SEVERITY.index),
+        issues=issues,
+        defaults=defaults,
+        known=_known(devices[fullest].band),
+        trainable_params=trainable_params(resolved, model) if resolved.is_training else 0,
+        serving=serving,
+    )
+
+
+def usable_bytes(share: Share) -> tuple[int | None, str]:
+    """What the job may use on a card, and where the figure comes from."""
+    if share.device.free_bytes is not None:
+        return share.device.free_bytes, "free"
+    if share.device.memory_bytes is not None:
+        return share.device.memory_bytes, "given"
+    return share.gpu.usable_bytes, share.gpu.usable_source
+
+
+def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -> Verdict:
+    """The rule of the scenario format: low > usable does not fit; high <= usable x (1 - margin) fits; else tight."""
+    if band is None or usable is None:
+        return Verdict.UNKNOWN
+    if band.low_bytes > usable:
+        return Verdict.DOES_NOT_FIT
+    if band.high_bytes <= usable * (1 - margin_frac):
+        return Verdict.FITS
+    return Verdict.TIGHT
+
+
+def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Tables) -> DevicePlan:
+    usable, source = usable_bytes(share)
+    phase, peak = ledger.peak()
+    band = band_for(peak, scenario, tables)
+    return DevicePlan(
+        indices=share.indices,
+        gpu_id=share.gpu.id,
+        gpu_name=share.gpu.name,
+        stage=share.stage,
+        layers=share.layer_range,
+        usable_bytes=usable,
+        usable_source=source,
+        ledger=ledger,
+        peak_phase=phase,
+        peak_bytes=peak,
+        band=band,
+        headroom_bytes=None if usable is None else usable - peak,
+        verdict=verdict_for(band, usable, scenario.hardware.margin_frac),
+    )
+
+
+def _fullest(devices: tuple[DevicePlan, ...]) -> int:
+    """The group with the least headroom; where no capacity is known, the one with the highest peak."""
+    known = [i for i, d in enumerate(devices) if d.headroom_bytes is not None]
+    if known:
+        return min(known, key=lambda i: devices[i].headroom_bytes or 0)
+    return max(range(len(devices)), key=lambda i: devices[i].peak_bytes)
+
+
+def _known(band: PeakBand | None) -> Known:
+    return Known.PUBLISHED if band is not None and band.basis == "runtime_task" else Known.NONE
+
+

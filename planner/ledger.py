@@ -1,0 +1,137 @@
+"""The ledger: every byte is an entry with a category, the phases it is alive in, its formula and its reference.
+
+Formula, trace and measurement all write this. A device's peak is the largest sum over one phase.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class Category(StrEnum):
+    """Where memory goes, in stacking order."""
+
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer_states"
+    ACTIVATIONS = "activations"
+    LOGITS = "logits_and_loss"
+    KV_CACHE = "kv_cache"
+    COMMUNICATION = "communication"
+    CONTEXT = "cuda_context"
+    ALLOCATOR = "allocator_cache"
+
+
+class Phase(StrEnum):
+    """Moments of a job, in order. `REST` lies between two steps, with optimizer states in place."""
+
+    LOAD = "load"
+    REST = "rest"
+    FORWARD = "forward"
+    LOSS = "loss"
+    BACKWARD = "backward"
+    OPTIMIZER_STEP = "optimizer_step"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class Layer(StrEnum):
+    """Who counts the bytes: PyTorch's live tensors, its cache, the process, the whole device."""
+
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    PROCESS = "process"
+    DEVICE = "device"
+
+
+TRAINING_PHASES = (Phase.REST, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER_STEP)
+SERVING_PHASES = (Phase.REST, Phase.PREFILL, Phase.DECODE)
+LAYER_ORDER = tuple(Layer)
+ALWAYS = frozenset(Phase)
+
+Symbol = tuple[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One term of the sum.
+
+    Attributes:
+        category: Where it is stacked.
+        name: Stable id of what it is (`saved_activations`, `logits_fp32`, ...); locale files word it.
+        bytes: Size on this device.
+        phases: Phases in which it is alive at the phase's fullest moment.
+        formula: The formula in symbols, such as ``b*s*V*4``.
+        symbols: Each symbol with the value put in, in order of appearance.
+        reference: Key into `planner.references`.
+        layer: The innermost layer that counts it.
+        estimate: True for a fitted or rule-of-thumb size (drawn hatched), False for a closed form.
+    """
+
+    category: Category
+    name: str
+    bytes: int
+    phases: frozenset[Phase]
+    formula: str
+    symbols: tuple[Symbol, ...]
+    reference: str
+    layer: Layer = Layer.ALLOCATED
+    estimate: bool = False
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The entries of one device (bytes on the device; `host_entries` lie in host memory instead).
+
+    Args:
+        entries: Every term; zero-byte terms may be left out.
+        phases: The phases this job passes through, in order.
+    """
+
+    entries: tuple[Entry, ...]
+    phases: tuple[Phase, ...]
+
+    def phase_bytes(self, phase: Phase, layer: Layer = Layer.DEVICE) -> int:
+        """Bytes alive in `phase`, counting every layer up to and including `layer`."""
+        return self._totals[phase][LAYER_ORDER.index(layer)]
+
+    def peak(self, layer: Layer = Layer.DEVICE) -> tuple[Phase, int]:
+        """The fullest phase and its bytes."""
+        index = LAYER_ORDER.index(layer)
+        phase = max(self.phases, key=lambda p: self._totals[p][index])
+        return phase, self._totals[phase][index]
+
+    def by_category(self, phase: Phase, layer: Layer = Layer.DEVICE) -> dict[Category, int]:
+        """Bytes alive in `phase` by category, in stacking order; empty categories left out."""
+        allowed = LAYER_ORDER[: LAYER_ORDER.index(layer) + 1]
+        totals: dict[Category, int] = {}
+        for category in Category:
+            total = sum(e.bytes for e in self.entries if e.category is category and phase in e.phases and e.layer in allowed)
+            if total:
+                totals[category] = total
+        return totals
+
+    def alive(self, phase: Phase) -> tuple[Entry, ...]:
+        """Entries alive in `phase`, largest first."""
+        return tuple(sorted((e for e in self.entries if phase in e.phases), key=lambda e: -e.bytes))
+
+    def total(self, *names: str) -> int:
+        """Bytes of the entries called one of `names`, whatever their phases."""
+        return sum(e.bytes for e in self.entries if e.name in names)
+
+    @cached_property
+    def _totals(self) -> dict[Phase, tuple[int, ...]]:
+        sums = {phase: [0] * len(LAYER_ORDER) for phase in self.phases}
+        for entry in self.entries:
+            index = LAYER_ORDER.index(entry.layer)
+            for phase in self.phases:
+                if phase in entry.phases:
+                    for i in range(index, len(LAYER_ORDER)):
+                        sums[phase][i] += entry.bytes
+        return {phase: tuple(values) for phase, values in sums.items()}
+
+
+def make_ledger(entries: Iterable[Entry], phases: tuple[Phase, ...]) -> Ledger:
+    """A ledger without its empty entries."""
+    return Ledger(tuple(entry for entry in entries if entry.bytes), phases)

@@ -1,0 +1,176 @@
+"""Who holds what: cards to pipeline stages, layers to stages, and how many micro-batches each stage keeps in flight.
+
+Ranks follow list order with tensor fastest, then context, then data, and pipeline slowest (Megatron's default order),
+so the first cards form the first stage. Equal cards with an equal share form one group.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from planner.hardware import Gpu, Tables, gpu_for
+from planner.model.spec import Layer, ModelSpec
+from planner.scenario import Device, Parallel, Scenario
+from planner.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One group of devices and the part of the job each of them carries.
+
+    Attributes:
+        indices: Positions in the job, in list order of `hardware.devices`.
+        gpu: The card.
+        device: The scenario's row it came from (its own memory and free bytes).
+        stage: Pipeline stage, from 0.
+        num_stages: Pipeline depth.
+        layer_range: Layers held, as (first, one past last); with virtual stages the first chunk's start and a count.
+        layers: Those layers (every chunk of them).
+        encoder_layers: Encoder layers held (encoder-decoder models).
+        holds_embedding: Whether the token embedding is here.
+        holds_head: Whether the output matrix and the loss are here.
+        in_flight: Micro-batches whose activations are kept at once (1F1B: stages after this one + 1), a float where
+            interleaving keeps a fraction of a chunk more.
+        tensor: Tensor-parallel degree.
+        data: Data-parallel degree, context left out.
+        context: Context-parallel degree.
+        shard: Devices one copy of the sharded states is divided over (ZeRO or FSDP), 1 if none.
+    """
+
+    indices: tuple[int, ...]
+    gpu: Gpu
+    device: Device
+    stage: int = 0
+    num_stages: int = 1
+    layer_range: tuple[int, int]
+    layers: tuple[Layer, ...]
+    encoder_layers: tuple[Layer, ...] = ()
+    holds_embedding: bool = True
+    holds_head: bool = True
+    in_flight: float = 1
+    tensor: int = 1
+    data: int = 1
+    context: int = 1
+    shard: int = 1
+
+
+def data_degree(scenario: Scenario) -> int:
+    """Data-parallel degree: as given, else what is left of the cards."""
+    parallel = scenario.parallel
+    if parallel.data is not None:
+        return parallel.data
+    return max(1, scenario.hardware.num_devices // (parallel.tensor * parallel.pipeline * parallel.context))
+
+
+def stage_layers(num_layers: int, parallel: Parallel) -> tuple[int, ...]:
+    """Layers of every stage, summed over its chunks; uneven counts as given, a remainder goes to the first stages."""
+    stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
+    if parallel.stages:
+        return tuple(stage.layers for stage in parallel.stages)
+    if parallel.pipeline_layers and len(parallel.pipeline_layers) == stages * chunks:
+        return tuple(sum(parallel.pipeline_layers[s::stages]) for s in range(stages))
+    if parallel.pipeline_layers and len(parallel.pipeline_layers) == stages:
+        return tuple(parallel.pipeline_layers)
+    base, extra = divmod(num_layers, stages)
+    return tuple(base + (1 if s < extra else 0) for s in range(stages))
+
+
+def micro_batches_in_flight(stage: int, parallel: Parallel, accumulation: int) -> float:
+    """Micro-batches whose activations a stage keeps at once, in units of the stage's own layers.
+
+    GPipe keeps all; 1F1B keeps p - stage, never more than there are; interleaved 1F1B keeps chunks, of which the
+    first stage holds p*v + p - 1 of v each: (1 + (p - 1 - 2*stage... )/(p*v)) of p. Narayanan et al. 2021, section 2.2;
+    the per-rank warm-up count is Megatron-LM's `num_warmup_microbatches`: (p - stage - 1)*2 + (v - 1)*p chunks, and one
+    more in steady state.
+    """
+    stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
+    schedule = parallel.pipeline_schedule or ("interleaved" if chunks > 1 else "1f1b")
+    if stages == 1 or schedule == "naive":
+        return 1
+    if schedule == "gpipe":
+        return accumulation
+    if schedule == "interleaved" and chunks > 1:
+        held = (stages - stage - 1) * 2 + (chunks - 1) * stages + 1
+        return min(held, accumulation * chunks) / chunks
+    return min(stages - stage, accumulation)
+
+
+def expand_devices(scenario: Scenario) -> tuple[Device, ...]:
+    """The device row of every position in the job."""
+    return tuple(row for row in scenario.hardware.devices for _ in range(row.count))
+
+
+def place(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
+    """Every group of devices with its share. The scenario has been validated and its runtime's defaults filled in."""
+    parallel = scenario.parallel
+    counts = stage_layers(model.num_layers, parallel)
+    starts = (0, *accumulate(counts))
+    rows = expand_devices(scenario)
+    per_stage = _devices_of_stages(parallel, len(rows))
+    shares: list[Share] = []
+    for stage, members in enumerate(per_stage):
+        for indices in _equal_cards(members, rows):
+            shares.append(_share(scenario, model, tables, stage, (starts[stage], starts[stage + 1]), indices, rows[indices[0]]))
+    return tuple(shares)
+
+
+def _devices_of_stages(parallel: Parallel, num_devices: int) -> tuple[tuple[int, ...], ...]:
+    if parallel.stages:
+        return tuple(stage.devices for stage in parallel.stages)
+    width = ceil_div(num_devices, parallel.pipeline)
+    return tuple(tuple(range(s * width, min((s + 1) * width, num_devices))) for s in range(parallel.pipeline))
+
+
+def _equal_cards(members: tuple[int, ...], rows: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
+    groups: dict[tuple[str, int | None, int | None], list[int]] = {}
+    for index in members:
+        row = rows[index]
+        groups.setdefault((row.gpu, row.memory_bytes, row.free_bytes), []).append(index)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _share(
+    scenario: Scenario,
+    model: ModelSpec,
+    tables: Tables,
+    stage: int,
+    layer_range: tuple[int, int],
+    indices: tuple[int, ...],
+    row: Device,
+) -> Share:
+    parallel = scenario.parallel
+    stages = len(parallel.stages) if parallel.stages else parallel.pipeline
+    data = data_degree(scenario)
+    sharded = parallel.sharding != "none"
+    tensor = parallel.stages[stage].tensor if parallel.stages else parallel.tensor
+    return Share(
+        indices=indices,
+        gpu=gpu_for(row.gpu, tables, row.memory_bytes),
+        device=row,
+        stage=stage,
+        num_stages=stages,
+        layer_range=layer_range,
+        layers=_stage_slice(model, parallel, stage, layer_range),
+        encoder_layers=model.encoder_layers if stage == 0 else (),
+        holds_embedding=stage == 0,
+        holds_head=stage == stages - 1,
+        in_flight=micro_batches_in_flight(stage, parallel, scenario.training.gradient_accumulation),
+        tensor=tensor,
+        data=data,
+        context=parallel.context,
+        shard=(parallel.sharding_degree or data * parallel.context) if sharded else 1,
+    )
+
+
+def _stage_slice(model: ModelSpec, parallel: Parallel, stage: int, layer_range: tuple[int, int]) -> tuple[Layer, ...]:
+    chunks = parallel.virtual_stages or 1
+    if chunks == 1 or parallel.stages:
+        return model.layers[layer_range[0] : layer_range[1]]
+    stages = parallel.pipeline
+    if parallel.pipeline_layers and len(parallel.pipeline_layers) == stages * chunks:
+        sizes: tuple[int, ...] = parallel.pipeline_layers
+    else:
+        base, extra = divmod(model.num_layers, stages * chunks)
+        sizes = tuple(base + (1 if i < extra else 0) for i in range(stages * chunks))
+    starts = (0, *accumulate(sizes))
+    picked = range(stage, stages * chunks, stages)
+    return tuple(layer for i in picked for layer in model.layers[starts[i] : starts[i + 1]])

@@ -1,0 +1,5 @@
+"""References of the serving formulas."""
+
+from planner.references.types import Reference
+
+REFERENCES: dict[str, Reference] = {}

@@ -1,0 +1,51 @@
+"""Fills absent fields with the runtime's defaults, and keeps a list of what it filled in."""
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from planner.model.spec import ModelSpec
+from planner.runtimes import profile_for
+from planner.runtimes.profile import Value
+from planner.scenario import Scenario
+
+Block = TypeVar("Block", bound=BaseModel)
+
+
+def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple[str, str], ...]]:
+    """The scenario with every default of its runtime filled in, and the (field, value) pairs that were.
+
+    Only fields that are None are filled; a block that is absent altogether (such as `adapter`) is left absent.
+    """
+    defaults = profile_for(scenario.runtime.name).defaults(scenario, model)
+    filled = {path: value for path, value in defaults.items() if _is_absent(scenario, path)}
+    return apply(scenario, filled), tuple((path, str(value)) for path, value in filled.items())
+
+
+def apply(scenario: Scenario, changes: dict[str, Value]) -> Scenario:
+    """A copy with the fields at the given dotted paths set. Values are trusted, not validated."""
+    tree: dict[str, Any] = {}
+    for path, value in changes.items():
+        node = tree
+        *parents, leaf = path.split(".")
+        for part in parents:
+            node = node.setdefault(part, {})
+        node[leaf] = value
+    return _updated(scenario, tree)
+
+
+def _updated(block: Block, tree: dict[str, Any]) -> Block:
+    changes: dict[str, Any] = {}
+    for name, value in tree.items():
+        old = getattr(block, name)
+        changes[name] = _updated(old, value) if isinstance(value, dict) and isinstance(old, BaseModel) else value
+    return block.model_copy(update=changes)
+
+
+def _is_absent(scenario: Scenario, path: str) -> bool:
+    node: Any = scenario
+    for part in path.split("."):
+        if node is None:
+            return False
+        node = getattr(node, part)
+    return node is None
