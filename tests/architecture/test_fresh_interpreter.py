@@ -1,0 +1,93 @@
+"""A fresh interpreter that has loaded all of the page's code, or the command line's, has not loaded PyTorch.
+
+PyTorch and its family are replaced by empty modules that record being loaded, so the tests fail the same way
+whether or not they are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import run
+from tests.architecture.source import ROOT, TORCH_FAMILY, modules, write_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+HEAVY_FOR_THE_COMMAND_LINE = ("streamlit", "pandas", "plotly", "pyarrow")
+IN_THE_CHILD_PROCESS = ("profiler.worker", "profiler.trace")
+
+PROGRAM = """
+import importlib, importlib.abc, importlib.machinery, json, sys
+
+watched, names = map(json.loads, sys.argv[1:3])
+loaded = []
+
+class Watch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in watched:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def exec_module(self, module):
+        loaded.append(module.__name__)
+        module.__getattr__ = lambda name: None
+
+sys.meta_path.insert(0, Watch())
+sys.path.insert(0, ".")
+for name in names:
+    importlib.import_module(name)
+if sys.argv[3:]:
+    from streamlit.testing.v1 import AppTest
+    page = AppTest.from_file("app.py", default_timeout=60).run()
+    if page.exception:
+        sys.exit(str(page.exception[0].value))
+print(json.dumps(loaded))
+"""
+
+
+def loaded_by(root: Path, names: Sequence[str], watched: Sequence[str], *, page: bool = False) -> list[str]:
+    """Import `names` in a fresh interpreter, open the page if told, and list what of `watched` that loaded."""
+    command = [sys.executable, "-c", PROGRAM, json.dumps(list(watched)), json.dumps(list(names))]
+    if page:
+        command.append("page")
+    answer = subprocess.run(
+        command, cwd=root, check=False, capture_output=True, encoding="utf-8", env=run.child_environment()
+    )
+    assert answer.returncode == 0, answer.stderr
+    result: list[str] = json.loads(answer.stdout.splitlines()[-1])
+    return result
+
+
+def page_modules(root: Path) -> list[str]:
+    """Every module of ours that the page's process may load."""
+    return [
+        module.name
+        for module in modules(root, "planner", "hardware_db", "profiler", "ui")
+        if not module.name.startswith(IN_THE_CHILD_PROCESS) and not module.name.endswith("__main__")
+    ]
+
+
+def test_the_page_does_not_load_torch() -> None:
+    assert loaded_by(ROOT, page_modules(ROOT), sorted(TORCH_FAMILY), page=True) == []
+
+
+def test_the_command_line_loads_neither_torch_nor_the_page() -> None:
+    watched = [*sorted(TORCH_FAMILY), *HEAVY_FOR_THE_COMMAND_LINE]
+    assert loaded_by(ROOT, ["planner.__main__"], watched) == []
+
+
+@pytest.mark.parametrize("text", ["import torch", "from torch.nn import functional", "import transformers"])
+def test_loading_torch_is_found(tmp_path: Path, text: str) -> None:
+    root = write_tree(tmp_path, {"ui/measure.py": text, "profiler/worker.py": "import torch"})
+    assert loaded_by(root, page_modules(root), sorted(TORCH_FAMILY)) != []
+
+
+def test_the_worker_is_not_the_page(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"ui/measure.py": "import profiler", "profiler/worker.py": "import torch"})
+    assert loaded_by(root, page_modules(root), sorted(TORCH_FAMILY)) == []
