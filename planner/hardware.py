@@ -1,7 +1,7 @@
-"""What the planner knows about hardware: cards, nodes, offers, fitted constants, and the tables that hold them.
+"""What the planner knows about hardware: cards, nodes, offers, fitted constants, and the tables of them.
 
-Only types and pure helpers; `hardware_db` reads the files and hands a `Tables` in. A `Gpu` is one device as the runtime
-counts it: a card with two dies is two of them, and its figures are per die.
+Only types and pure helpers; `hardware_db` reads the files and hands a `Tables` in. A `Gpu` is one device as the
+runtime counts it: a card with two dies is two of them, and its figures are per die.
 """
 
 import re
@@ -26,7 +26,7 @@ YEAR_DAYS = 365
 
 
 class Freshness(StrEnum):
-    """How old a price is: up to 90 days, up to a year, older. Older prices are shown, never ranked as the cheapest."""
+    """How old a price is: up to 90 days, up to a year, older."""
 
     RECENT = "recent"
     YEAR = "year"
@@ -52,7 +52,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakFlops:
-    """Dense peak rates in operations per second (1e12 = 1 TFLOPS); None where a type is unsupported or not known.
+    """Dense peak rates in operations per second; None where a type is unsupported or not known.
 
     GeForce fp16 and bf16 are with fp32 accumulation. `fp32` is the plain rate, `tf32` the tensor-core one.
     """
@@ -145,11 +145,13 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A server: how many devices, how they are joined, what it draws and costs. Rates are one direction per device.
+    """A server: how many devices, how they are joined, what it draws and costs.
+
+    Rates are one direction and, unless named otherwise, per device.
 
     Attributes:
         gpus_per_node: Devices in one chassis.
-        scale_up_gpus: Devices that reach each other over the fast fabric; more than a chassis in a rack-scale system.
+        scale_up_gpus: Devices that reach each other over the fast fabric; more than a chassis in a rack.
         memory_nominal_gb: Device memory of the whole system, as the makers count it.
         price: For the whole system (for a rack, the rack).
     """
@@ -245,7 +247,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Spread of observed / predicted for a runtime, a task and a layer of memory; `*` stands for all of them."""
+    """Quantiles of observed / predicted for a runtime, a task and a layer of memory; `*` stands for all."""
 
     runtime: str
     task: str
@@ -299,7 +301,7 @@ class UnknownGpuError(LookupError):
     """
 
     def __init__(self, gpu_id: str) -> None:
-        super().__init__(f"unknown GPU {gpu_id!r}; use an id of the table, 'generic-24gb' (N GiB) or 'unknown'")
+        super().__init__(f"unknown GPU {gpu_id!r}; allowed: an id of the table, 'generic-24gb' or 'unknown'")
         self.gpu_id = gpu_id
 
 
@@ -336,14 +338,18 @@ def _special_gpu(gpu_id: str) -> Gpu:
     size_gib = int(match[1])
     size_bytes = gib_bytes(size_gib)
     return Gpu(
-        id=gpu_id, name=gpu_id, memory_nominal_gb=size_gib, memory_nominal_bytes=size_bytes, usable_bytes=size_bytes
+        id=gpu_id,
+        name=gpu_id,
+        memory_nominal_gb=size_gib,
+        memory_nominal_bytes=size_bytes,
+        usable_bytes=size_bytes,
     )
 
 
 def usable_bytes_rule(total_bytes: int, *, base_bytes: float, reserve_frac: float) -> int:
     """What a process sees of a device: the total less what the driver keeps, a base and a share of the total.
 
-    usable = total - base - share x total. Fitted on cards with a torch `total_memory` reading (table of constants,
+    usable = total - base - share x total. Fitted on cards with a torch `total_memory` reading (constants
     `usable_*`); holds for NVIDIA drivers of 2020-2026 on Linux. Windows shows nearly all of it.
 
     Args:
