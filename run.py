@@ -23,7 +23,7 @@ import time
 import urllib.request
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,6 @@ NEWER_PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11")
 HOST = "127.0.0.1"
 PREFERRED_PORT = 8501
 START_LIMIT_S = 60.0
-ASK_LIMIT_S = 0.5  # Ctrl-C reaches the server as well, so it is given a moment to end by itself
 STOP_LIMIT_S = 5.0
 UNFINISHED = "unfinished"
 INTERRUPTED = 130
@@ -44,6 +43,10 @@ INTERRUPTED = 130
 
 class RunError(Exception):
     """Something the person at the keyboard has to put right; the text says what."""
+
+
+class Terminated(KeyboardInterrupt):
+    """We were told to end, and unlike with Ctrl-C our children were not."""
 
 
 # --- Python and the environment
@@ -109,6 +112,16 @@ def child_environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONUTF8": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **more}
 
 
+def stop(child: subprocess.Popen[Any], *, patience_s: float = 0.5) -> None:
+    """End a child that has not ended yet: wait, since Ctrl-C reaches it as well; then ask; then insist."""
+    for limit_s, end in ((patience_s, child.terminate), (STOP_LIMIT_S, child.kill)):
+        try:
+            child.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            end()
+    child.wait()
+
+
 def _quiet(command: Sequence[str | Path], *, timeout_s: float) -> int:
     """Run a command without its output and return its exit status."""
     silent = subprocess.DEVNULL
@@ -165,23 +178,19 @@ def ensure_installed(environment: Environment, requirements: Sequence[Path]) -> 
     print(f"Installing {names} into {environment.folder.name}; the first time takes minutes ...", flush=True)
     for stamp in stamps.values():
         stamp.write(UNFINISHED)
-    try:
-        pip_install(environment, requirements)
-    except RunError:  # pip came to its own end, and undoes what it cannot finish
+    status, complaints = pip_install(environment, requirements)
+    if status > 0:  # pip came to its own end, and it undoes what it cannot finish
         for stamp in stamps.values():
             stamp.path.unlink()
-        raise
+    if status != 0:
+        raise RunError(f"pip failed (its words are above). {pip_advice(complaints)}")
     for path, stamp in stamps.items():
         stamp.write(fingerprint(path, environment.version()))
     return True
 
 
-def pip_install(environment: Environment, requirements: Sequence[Path]) -> None:
-    """Install requirement files together.
-
-    Raises:
-        RunError: pip failed; the text says why as far as its messages tell.
-    """
+def pip_install(environment: Environment, requirements: Sequence[Path]) -> tuple[int, str]:
+    """Install requirement files together; return pip's exit status and what it said on standard error."""
     command = [str(environment.python), "-m", "pip", "install", "--no-input"]
     for path in requirements:
         command += ["-r", str(path)]
@@ -193,11 +202,9 @@ def pip_install(environment: Environment, requirements: Sequence[Path]) -> None:
             for line in pip.stderr or ():
                 sys.stderr.write(line)
                 complaints.append(line)
-        except BaseException:
-            pip.terminate()
-            raise
-    if pip.returncode != 0:
-        raise RunError(f"pip failed (its words are above). {pip_advice(''.join(complaints))}")
+            return pip.wait(), "".join(complaints)
+        finally:
+            stop(pip)
 
 
 # pip reports a missing network as a missing package as well, so the network is looked for first.
@@ -302,16 +309,6 @@ def has_screen(variables: Mapping[str, str]) -> bool:
     return any(variables.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER"))
 
 
-def stop(server: subprocess.Popen[bytes]) -> None:
-    """End the server: ask, wait, insist."""
-    for patience_s, end in ((ASK_LIMIT_S, server.terminate), (STOP_LIMIT_S, server.kill)):
-        try:
-            server.wait(timeout=patience_s)
-        except subprocess.TimeoutExpired:
-            end()
-    server.wait()
-
-
 def serve(environment: Environment, *, port: int, browser: bool) -> int:
     """Run the page until Ctrl-C (exit status 0) or until its server ends (its own status).
 
@@ -344,7 +341,7 @@ class Step(NamedTuple):
     fine: tuple[int, ...] = (0,)
 
 
-def test_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
+def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
     """The commands behind `run.py test`, the tests last so that their closing line is near the end."""
     lint_imports = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     return [
@@ -356,7 +353,7 @@ def test_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
     ]
 
 
-def check_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> list[Step]:
+def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> list[Step]:
     """The commands behind `run.py check`: the long tests, then each benchmark by itself."""
     no_tests = 5
     long_tests = [str(python), "-m", "pytest", "-m", "long", *pytest_args]
@@ -368,13 +365,25 @@ def check_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> l
     return steps + [Step(f"benchmark {name}", [str(python), "-m", f"benchmarks.{name}"]) for name in names]
 
 
+def run_step(step: Step) -> bool:
+    """Run one step and return whether it passed; when interrupted, let it put its own things away."""
+    child = subprocess.Popen(step.command, cwd=ROOT, env=child_environment())
+    try:
+        return child.wait() in step.fine
+    except Terminated:
+        if not WINDOWS:
+            child.send_signal(signal.SIGINT)
+        raise
+    finally:
+        stop(child, patience_s=STOP_LIMIT_S)
+
+
 def run_steps(steps: Sequence[Step]) -> int:
     """Run every step even when one fails, say which did, and return 0 only when none did."""
     failed = []
     for step in steps:
         print(f"\n--- {step.name}", flush=True)
-        status = subprocess.run(step.command, check=False, cwd=ROOT, env=child_environment()).returncode
-        if status not in step.fine:
+        if not run_step(step):
             failed.append(step.name)
     print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll passed.", flush=True)
     return 1 if failed else 0
@@ -424,17 +433,17 @@ def carry_out(order: Order, environment: Environment) -> int:
     """
     runtime = ROOT / "requirements.txt"
     if order.action == "start":
-        port = pick_port(order.port)
+        pick_port(order.port)  # a port that is taken is better told before the installation
         ensure_installed(environment, [runtime])
-        return serve(environment, port=port, browser=order.browser)
+        return serve(environment, port=pick_port(order.port), browser=order.browser)
     ensure_installed(environment, [runtime, ROOT / "requirements-dev.txt"])
     if order.action == "test":
-        return run_steps(test_steps(environment.python, order.pytest_args))
-    return run_steps(check_steps(environment.python, order.pytest_args, ROOT / "benchmarks"))
+        return run_steps(short_steps(environment.python, order.pytest_args))
+    return run_steps(long_steps(environment.python, order.pytest_args, ROOT / "benchmarks"))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise Terminated
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -52,7 +52,7 @@ print(json.dumps(loaded))
 
 
 def loaded_by(root: Path, names: Sequence[str], watched: Sequence[str], *, page: bool = False) -> list[str]:
-    """Import `names` in a fresh interpreter, open the page if told, and list what of `watched` that loaded."""
+    """Import `names` in a fresh interpreter, open the page if told, and list what it loaded of `watched`."""
     command = [sys.executable, "-c", PROGRAM, json.dumps(list(watched)), json.dumps(list(names))]
     if page:
         command.append("page")
