@@ -1,0 +1,1 @@
+"""The checks behind `planner.validation`, one file per part of a scenario."""
