@@ -1,7 +1,7 @@
 """What the planner knows about hardware: cards, nodes, offers, fitted constants, and the tables of them.
 
-Only types and pure helpers; `hardware_db` reads the files and hands a `Tables` in. A `Gpu` is one device as the
-runtime counts it: a card with two dies is two of them, and its figures are per die.
+Only types and pure helpers; `hardware_db` reads the files and hands a `Tables` in. A `Gpu` is one device as
+the runtime counts it: a card with two dies is two of them, and its figures are per die.
 """
 
 import re
