@@ -1,7 +1,7 @@
 """The share link: a scenario as one short piece of text for a URL, and back.
 
-Layout of version 1: ``1.`` + base64url(3 check bytes + raw deflate of the canonical JSON, with `_DICTIONARY` as
-preset dictionary). It holds ids and values, never labels, so a link reads the same in every language. The
+Layout of version 1: ``1.`` + base64url(3 check bytes + raw deflate of the canonical JSON, with `_DICTIONARY`
+as preset dictionary). It holds ids and values, never labels, so a link reads the same in every language. The
 dictionary belongs to the version: another dictionary needs another version number.
 """
 
@@ -101,8 +101,8 @@ def decode(text: str) -> tuple[Scenario | None, tuple[Issue, ...]]:
 
     Returns:
         The scenario and nothing, or the scenario and one warning that names the fields left out because they
-        are unknown here or hold a bad value, or None and the errors: a broken link, one from a newer version, or
-        one that lacks what a question needs.
+        are unknown here or hold a bad value, or None and the errors: a broken link, one from a newer version,
+        or one that lacks what a question needs.
     """
     plain, issue = _unpack(text)
     if plain is None:

@@ -1,15 +1,30 @@
 """From a plain document to a checked question, with every problem tied to its field."""
 
 import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
 
 from pydantic import ValidationError
 
+from planner.checks import effects, hardware, job, parallel
 from planner.checks.codes import make
+from planner.checks.hardware import gpu_issues
 from planner.checks.plain import plain
+from planner.checks.question import Check, Question
 from planner.checks.schema_errors import allowed_at, schema_issues
-from planner.checks.words import shown
-from planner.issues import Issue
+from planner.checks.words import closest, shown
+from planner.hardware import Tables
+from planner.issues import Issue, ScenarioError, Severity
+from planner.model import ModelSpec, UnknownArchitecture, model_from_config, model_from_row
+from planner.model.from_config import BUILDERS
 from planner.scenario import SCHEMA_VERSION, Scenario
+from planner.serving_gaps import not_modelled as serving_gaps
+from planner.training_gaps import not_modelled as training_gaps
+
+CHECKS: Final[tuple[Check, ...]] = (*parallel.CHECKS, *hardware.CHECKS, *job.CHECKS, *effects.CHECKS)
+
+_ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def parse_scenario(document: object) -> tuple[Scenario | None, tuple[Issue, ...]]:
@@ -47,3 +62,85 @@ def _with_allowed(issue: Issue) -> Issue:
         return issue
     path = tuple(int(part) if part.isdecimal() else part for part in issue.field.split("."))
     return make(issue.code, issue.field, **(params | {"allowed": allowed_at(path)}))
+
+
+def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
+    """The model a scenario names: built from its config if it has one, else from the catalog row of its id.
+
+    Raises:
+        ScenarioError: No model, an id that the catalog lacks, or an architecture without closed forms.
+            The issue's field is `model.id` or `model.config.<key>`.
+    """
+    choice = scenario.model
+    try:
+        if choice.config is not None:
+            return _from_config(json.dumps(dict(choice.config), sort_keys=True), choice.id or "")
+        if choice.id is None:
+            raise ScenarioError((make("model_not_given", "model.id", allowed="id, config"),))
+        if choice.id not in tables.models:
+            found = closest(choice.id, tables.models)
+            raise ScenarioError((make("model_id_unknown", "model.id", given=choice.id[:80], closest=found),))
+        return _from_catalog(choice.id, tables)
+    except UnknownArchitecture as refusal:
+        raise ScenarioError((_refused(refusal, from_config=choice.config is not None),)) from refusal
+
+
+@lru_cache(maxsize=64)
+def _from_config(text: str, model_id: str) -> ModelSpec:
+    return model_from_config(json.loads(text), model_id=model_id)
+
+
+@lru_cache(maxsize=256)
+def _from_catalog(model_id: str, tables: Tables) -> ModelSpec:
+    return model_from_row(tables.models[model_id])
+
+
+def _refused(refusal: UnknownArchitecture, *, from_config: bool) -> Issue:
+    key = refusal.key[:60]
+    field = (f"model.config.{key}" if key else "model.config") if from_config else "model.id"
+    bound = refusal.lower_bound_params
+    kind = refusal.model_type[:60]
+    if refusal.reason == "unknown_model_type":
+        given, near = refusal.value or shown(kind), closest(kind, BUILDERS)
+        return make("model_type_unknown", field, given=given, closest=near, lower_bound_params=bound)
+    if refusal.reason == "missing_key":
+        return make("config_key_missing", field, key=key, model_type=kind)
+    if refusal.reason == "bad_value":
+        given, allowed = refusal.value, refusal.allowed
+        return make("config_value_bad", field, key=key, model_type=kind, given=given, allowed=allowed)
+    return make(
+        "config_feature_unsupported",
+        field,
+        key=key,
+        model_type=kind,
+        given=refusal.value,
+        lower_bound_params=bound,
+    )
+
+
+def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tables) -> tuple[Issue, ...]:
+    """Everything that only several fields together can show.
+
+    Args:
+        scenario: As the user gave it; tells which fields were set.
+        resolved: With the runtime's defaults.
+        model: What `model_for` returned.
+        tables: Cards and the rest.
+
+    Returns:
+        Errors first, then warnings, then notes; one issue for one code and field.
+    """
+    question = Question(asked=scenario, resolved=resolved, model=model, tables=tables)
+    found = [*gpu_issues(scenario, tables), *_model_issues(scenario, model)]
+    for run in CHECKS:
+        found.extend(run(question))
+    gaps = training_gaps if resolved.is_training else serving_gaps
+    found.extend(make("not_modelled", field, reason=reason) for field, reason in gaps(resolved, model))
+    unique = dict.fromkeys(found)
+    return tuple(sorted(unique, key=lambda issue: _ORDER[issue.severity]))
+
+
+def _model_issues(scenario: Scenario, model: ModelSpec) -> Iterator[Issue]:
+    field = "model.id" if scenario.model.config is None else "model.config"
+    for reason in model.approximate:
+        yield make("model_approximate", field, reason=reason)

@@ -1,0 +1,101 @@
+"""The cards: known ids, memory figures that agree, and number formats that they compute in."""
+
+from collections.abc import Iterator
+
+from planner.checks.codes import make
+from planner.checks.question import Question
+from planner.checks.words import closest
+from planner.hardware import Gpu, Tables, has_gpu
+from planner.issues import Issue
+from planner.scenario import Scenario
+
+NEEDS = {"bf16": (8, 0), "fp8": (8, 9), "nvfp4": (10, 0)}
+"""Least CUDA compute capability with tensor-core support of a format."""
+FLASH_NEEDS = (8, 0)
+CARD_SLACK_FRAC = 0.05
+"""How far a given size may lie above the number on the box before it is worth a word."""
+
+
+def gpu_issues(scenario: Scenario, tables: Tables) -> Iterator[Issue]:
+    """Cards that neither the table nor the two special forms name."""
+    for i, row in enumerate(scenario.hardware.devices):
+        if not has_gpu(row.gpu, tables):
+            known = (*tables.gpus, "unknown", "generic-24gb")
+            yield make(
+                "gpu_unknown",
+                f"hardware.devices.{i}.gpu",
+                given=row.gpu[:80],
+                closest=closest(row.gpu, known),
+            )
+
+
+def check_memory(question: Question) -> Iterator[Issue]:
+    """Free is part of all; all is not above the card."""
+    for i, row in enumerate(question.asked.hardware.devices):
+        if row.free_bytes and row.memory_bytes and row.free_bytes > row.memory_bytes:
+            field = f"hardware.devices.{i}.free_bytes"
+            yield make("free_above_memory", field, given=row.free_bytes, allowed=row.memory_bytes)
+    for field, gpu in question.gpus():
+        row = question.asked.hardware.devices[int(field.rpartition(".")[2])]
+        nominal = gpu.memory_nominal_bytes
+        if nominal is None:
+            continue
+        for name, given in (("memory_bytes", row.memory_bytes), ("free_bytes", row.free_bytes)):
+            if given is not None and given > nominal * (1 + CARD_SLACK_FRAC):
+                yield make("memory_above_card", f"{field}.{name}", given=given, allowed=nominal, gpu=gpu.id)
+
+
+def check_formats(question: Question) -> Iterator[Issue]:
+    """Formats and attention kernels that a card of the job has no hardware for."""
+    weakest = _weakest(question)
+    if weakest is None:
+        return
+    gpu, has = weakest
+    for field, value in _formats(question):
+        needs = NEEDS.get(value)
+        if needs is not None and has < needs:
+            yield make(
+                "dtype_unsupported", field, given=value, gpu=gpu.id, has=_text(has), needs=_text(needs)
+            )
+    if question.trains and question.training.attention == "flash" and has < FLASH_NEEDS:
+        yield make(
+            "attention_unsupported",
+            "training.attention",
+            given="flash",
+            gpu=gpu.id,
+            has=_text(has),
+            needs=_text(FLASH_NEEDS),
+        )
+
+
+def check_nodes(question: Question) -> Iterator[Issue]:
+    """Tensor parallelism across machines runs over the slow links."""
+    per_node, tensor = question.resolved.hardware.devices_per_node, question.parallel.tensor
+    if per_node is not None and tensor > per_node:
+        yield make("tensor_spans_nodes", "parallel.tensor", given=tensor, allowed=per_node)
+
+
+def _weakest(question: Question) -> tuple[Gpu, tuple[int, int]] | None:
+    known = [(gpu, gpu.compute_capability) for _, gpu in question.gpus()]
+    capable = [(gpu, capability) for gpu, capability in known if capability is not None]
+    return min(capable, key=lambda pair: pair[1]) if capable else None
+
+
+def _formats(question: Question) -> Iterator[tuple[str, str]]:
+    if question.trains:
+        precision = question.training.precision
+        yield "training.precision.compute", precision.compute or ""
+        if precision.fp8 is not None:
+            yield "training.precision.fp8", "fp8"
+        if precision.fp4 == "nvfp4":
+            yield "training.precision.fp4", "nvfp4"
+    else:
+        yield "serving.weights", question.serving.weights or ""
+        yield "serving.kv_cache", question.serving.kv_cache or ""
+
+
+def _text(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"
+
+
+CHECKS = (check_memory, check_formats, check_nodes)
