@@ -1,1 +1,4 @@
-"""Runs a real training step and records the memory it uses, for comparison with the plan."""
+"""A real training step, measured in a child process and laid beside the plan.
+
+PyTorch is loaded in `profiler.worker` alone, which only ever runs as that child.
+"""
