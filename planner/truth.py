@@ -1,6 +1,6 @@
 """Measurement records: a scenario that really ran, and what was read. One strict loader for every file.
 
-Nothing here reads a disk; the caller hands the text of a file in. A record whose own keys are wrong is refused;
+Nothing here reads a disk; the caller hands the text in. A record whose own keys are wrong is refused;
 one whose scenario the schema can't say is kept with its issues and counts as unsupported.
 """
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from planner.checks.codes import make
+from planner.checks.parallel import different_layers
 from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
@@ -75,8 +76,7 @@ def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
 
 def linear_names(model: ModelSpec) -> frozenset[str]:
     """The names that adapters can target: every matrix's own name and the last part of it."""
-    layers = dict.fromkeys((*model.layers, *model.encoder_layers))
-    names = {linear.name for layer in layers for linear in layer.linears}
+    names = {linear.name for layer in different_layers(model) for linear in layer.linears}
     if model.head is not None:
         names.add(model.head.name)
     return frozenset(names | {name.rpartition(".")[2] for name in names} | {"embed_tokens", "wte", "lm_head"})

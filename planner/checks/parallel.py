@@ -7,7 +7,7 @@ from planner.checks.codes import make
 from planner.checks.question import Question
 from planner.checks.words import divisors, listed
 from planner.issues import Issue
-from planner.model.spec import Attention, AttentionKind, MlpKind, ModelSpec
+from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
 
 GRADIENT_SHARDING = ("zero2", "zero3")
 PARTIAL_ATTENTION = (AttentionKind.CONVOLUTION, AttentionKind.STATE_SPACE, AttentionKind.NONE)
@@ -80,9 +80,14 @@ def _kv_divides(kv_heads: int, degree: int, *, trains: bool) -> bool:
 
 
 def _attentions(model: ModelSpec) -> Iterator[Attention]:
-    for layer in dict.fromkeys((*model.layers, *model.encoder_layers)):
+    for layer in different_layers(model):
         if layer.attention.kind not in PARTIAL_ATTENTION:
             yield layer.attention
+
+
+def different_layers(model: ModelSpec) -> tuple[Layer, ...]:
+    """Every layer object once; equal layers share one."""
+    return tuple({id(layer): layer for layer in (*model.layers, *model.encoder_layers)}.values())
 
 
 def head_counts(model: ModelSpec) -> list[int]:
@@ -98,9 +103,8 @@ def kv_head_counts(model: ModelSpec) -> list[int]:
 
 def dense_widths(model: ModelSpec) -> set[int]:
     """The different widths of the feed-forward parts that every token visits."""
-    layers = dict.fromkeys((*model.layers, *model.encoder_layers))
     dense = (MlpKind.GATED, MlpKind.PLAIN)
-    return {layer.mlp.intermediate_size for layer in layers if layer.mlp.kind in dense} - {0}
+    return {layer.mlp.intermediate_size for layer in different_layers(model) if layer.mlp.kind in dense} - {0}
 
 
 def check_pipeline(question: Question) -> Iterator[Issue]:
@@ -186,7 +190,9 @@ def check_stages(question: Question) -> Iterator[Issue]:
 def check_experts(question: Question) -> Iterator[Issue]:
     """Expert parallelism deals out whole experts, to groups that lie inside the ranks of one stage."""
     parallel, degree = question.parallel, question.parallel.expert
-    counts = {layer.mlp.num_experts for layer in question.model.layers if layer.mlp.kind is MlpKind.MOE}
+    counts = {
+        layer.mlp.num_experts for layer in different_layers(question.model) if layer.mlp.kind is MlpKind.MOE
+    }
     if degree == 1 or not counts:
         return
     field, common = "parallel.expert", gcd(*counts)
