@@ -1,29 +1,44 @@
 """The band around a peak, from residuals on published measurements."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
 from planner.hardware import Band, Tables
 from planner.plan_types import PeakBand
 from planner.scenario import Scenario
 
-COVERAGE_FRAC = 0.9
-MIN_ROWS = 8
+COVERAGE_FRAC: Final = 0.9
+MIN_ROWS: Final = 9
+"""The fewest rows whose 90 % quantile is finite when corrected for their number: ceil(0.9 x (n + 1)) <= n."""
+ANY_RUNTIME: Final = "*"
+ANY_TRAINING: Final = "train"
+DEVICE_LAYER: Final = "device"
 
 
-def band_for(peak_bytes: int, scenario: Scenario, tables: Tables, layer: str = "device") -> PeakBand | None:
-    """The interval around a predicted peak: rows of the same runtime and task, else the task, else all.
+def band_for(
+    peak_bytes: int, scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER
+) -> PeakBand | None:
+    """The interval around a predicted peak: rows of the same runtime and task, else the task, else training.
 
-    `low_frac` and `high_frac` are quantiles of observed / predicted. None where there is no band table at all.
+    `low_frac` and `high_frac` are quantiles of observed / predicted. Serving never borrows from training, nor
+    the other way round. None where there is no row at all.
     """
-    for basis, runtime, task in (
-        ("runtime_task", scenario.runtime.name, scenario.task),
-        ("task", "*", scenario.task),
-        ("all", "*", "*"),
-    ):
-        row = _row(tables.bands, runtime, task, layer)
+    rows = _by_key(tables)
+    for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
+        row = rows.get((runtime, task, layer))
         if row is not None:
             low, high = round(peak_bytes * row.low_frac), round(peak_bytes * row.high_frac)
             return PeakBand(low, high, COVERAGE_FRAC, row.n_rows, basis)
     return None
 
 
-def _row(bands: tuple[Band, ...], runtime: str, task: str, layer: str) -> Band | None:
-    return next((b for b in bands if (b.runtime, b.task, b.layer) == (runtime, task, layer)), None)
+def basis_order(runtime: str, task: str) -> tuple[tuple[str, str, str], ...]:
+    """(basis, runtime, task) of the rows that may answer, nearest first."""
+    nearest = (("runtime_task", runtime, task), ("task", ANY_RUNTIME, task))
+    return nearest if task == "serve" else (*nearest, ("all", ANY_RUNTIME, ANY_TRAINING))
+
+
+@lru_cache(maxsize=8)
+def _by_key(tables: Tables) -> Mapping[tuple[str, str, str], Band]:
+    return {(band.runtime, band.task, band.layer): band for band in tables.bands}

@@ -35,7 +35,7 @@ class Prediction:
     """What the planner says for one question and one rank.
 
     Attributes:
-        figures: Value by metric; one that is missing is not predicted. `fits` is None where no verdict is possible.
+        figures: Value by metric; one that is missing is not predicted. `fits` is None without a verdict.
         bands: (low, high) by metric, for the ones that have a band.
         over_bytes: Central peak less usable bytes on the device that decides; None where not known.
         reason: Why there is no answer at all; "" where there is one.

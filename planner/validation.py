@@ -136,8 +136,8 @@ def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tabl
         found.extend(run(question))
     gaps = training_gaps if resolved.is_training else serving_gaps
     found.extend(make("not_modelled", field, reason=reason) for field, reason in gaps(resolved, model))
-    unique = dict.fromkeys(found)
-    return tuple(sorted(unique, key=lambda issue: _ORDER[issue.severity]))
+    unique = {(issue.code, issue.field): issue for issue in reversed(found)}
+    return tuple(sorted(reversed(unique.values()), key=lambda issue: _ORDER[issue.severity]))
 
 
 def _model_issues(scenario: Scenario, model: ModelSpec) -> Iterator[Issue]:

@@ -1,0 +1,201 @@
+"""Makes hardware_db/data/bands.csv from published measurements: `python -m benchmarks.bands`.
+
+For every run the ratio observed / predicted of what a device held at its peak. A band row holds the
+split-conformal interval of the ratios: on a log scale, the radius around 1 that rank ceil(0.9 x (n + 1)) of n runs
+gives. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for the rest;
+they are what a runtime without enough runs of its own gets, so they are wide.
+
+The same run prints how often a band made without a source holds that source's runs.
+"""
+
+import argparse
+import csv
+import datetime as dt
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Final
+
+from benchmarks.records import MEMORY_FILES, load
+from hardware_db import DATA, load_tables
+from planner.bands import ANY_RUNTIME, COVERAGE_FRAC, DEVICE_LAYER, MIN_ROWS, basis_order
+from planner.predict import Predictor, predictor
+from planner.truth import Record
+
+PEAK_ORDER: Final = (
+    "device_used_bytes",
+    "peak_reserved_bytes",
+    "peak_unknown_bytes",
+    "peak_active_bytes",
+    "peak_allocated_bytes",
+)
+"""Outermost first: the nearest to what decides whether a job fits."""
+
+SERVING_PARTS: Final = ("activation_peak_bytes", "non_torch_bytes", "compute_buffer_bytes", "state_bytes")
+KV_PARTS: Final = ("kv_bytes", "kv_and_state_bytes")
+FIXED_POOL: Final = frozenset({"llama_cpp", "ollama", "ik_llama_cpp"})
+"""Engines whose KV cache is what was asked for; the others fill what the budget leaves."""
+
+COLUMNS: Final = ("runtime", "task", "layer", "n_rows", "low_frac", "high_frac", "made_on", "how")
+HOW: Final = (
+    "split-conformal |log(observed / predicted)| at 90 % over tests/data/truth; python -m benchmarks.bands"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """Observed / predicted of one run."""
+
+    family: str
+    runtime: str
+    task: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """A band row: which runs it is for, how many stand behind it, and its radius as a factor."""
+
+    runtime: str
+    task: str
+    num_rows: int
+    factor: float
+
+
+def ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
+    """One ratio for every run that has a peak and a prediction; records of one group are averaged."""
+    runs: dict[str, list[tuple[Record, float]]] = {}
+    for record in records:
+        value = _ratio(record, predict)
+        if value is not None:
+            runs.setdefault(record.group or f"record {record.id}", []).append((record, value))
+    found: list[Ratio] = []
+    for members in runs.values():
+        first, scenario = members[0][0], members[0][0].scenario
+        if scenario is not None:
+            value = fmean(value for _, value in members)
+            name, task = scenario.runtime.name, scenario.task
+            found.append(Ratio(family=first.family, runtime=name, task=task, value=value))
+    return found
+
+
+def _ratio(record: Record, predict: Predictor) -> float | None:
+    if record.scenario is None:
+        return None
+    wanted = _parts(record)
+    if not wanted:
+        return None
+    figures = predict(record.scenario, record.rank).figures
+    predicted = [figures.get(name) for name in wanted]
+    known = [value for value in predicted if value is not None]
+    if len(known) < len(wanted) or not sum(known):
+        return None
+    return sum(record.scored[name] for name in wanted) / sum(known)
+
+
+def _parts(record: Record) -> tuple[str, ...]:
+    """The observed fields whose sum is what the device held."""
+    scenario = record.scenario
+    if scenario is None:
+        return ()
+    if scenario.is_training:
+        return next(((name,) for name in PEAK_ORDER if name in record.scored), ())
+    if "weights_bytes" not in record.scored:
+        return ()
+    cache = KV_PARTS if scenario.runtime.name in FIXED_POOL else ()
+    others = tuple(name for name in (*SERVING_PARTS, *cache) if name in record.scored)
+    return ("weights_bytes", *others) if others else ()
+
+
+def widths(found: Iterable[Ratio]) -> list[Width]:
+    """Every row of the table: each runtime and task with enough runs, each task, all training."""
+    by_key: dict[tuple[str, str], list[Ratio]] = {}
+    for ratio in found:
+        for _, runtime, task in basis_order(ratio.runtime, ratio.task):
+            by_key.setdefault((runtime, task), []).append(ratio)
+    rows: list[Width] = []
+    for (runtime, task), members in sorted(by_key.items()):
+        if runtime != ANY_RUNTIME and len(members) < MIN_ROWS:
+            continue
+        factor = _shared(members) if runtime == ANY_RUNTIME else radius([(m.value, 1.0) for m in members])
+        rows.append(Width(runtime=runtime, task=task, num_rows=len(members), factor=factor))
+    return rows
+
+
+def _shared(members: list[Ratio]) -> float:
+    counts: dict[str, int] = {}
+    for member in members:
+        counts[member.family] = counts.get(member.family, 0) + 1
+    return radius([(member.value, 1 / counts[member.family]) for member in members])
+
+
+def radius(weighted: list[tuple[float, float]]) -> float:
+    """The factor q so that [1/q, q] holds 90 % of the next ratio, by the weights and one more unit of weight.
+
+    Where that asks for more than there is, the furthest ratio is taken.
+    """
+    ordered = sorted((abs(math.log(value)), weight) for value, weight in weighted)
+    wanted = COVERAGE_FRAC * (sum(weight for _, weight in ordered) + 1)
+    reached = 0.0
+    for distance, weight in ordered:
+        reached += weight
+        if reached >= wanted - 1e-9:
+            return math.exp(distance)
+    return math.exp(ordered[-1][0])
+
+
+def held_out(found: list[Ratio]) -> dict[tuple[str, str], tuple[int, int]]:
+    """For each runtime and task: runs inside a band that was made without their source, and runs in all."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for family in sorted({ratio.family for ratio in found}):
+        rows = {(w.runtime, w.task): w.factor for w in widths(r for r in found if r.family != family)}
+        for ratio in (r for r in found if r.family == family):
+            order = basis_order(ratio.runtime, ratio.task)
+            factor = next((rows[key] for _, *rest in order if (key := (rest[0], rest[1])) in rows), None)
+            inside = factor is not None and 1 / factor <= ratio.value <= factor
+            tally = counts.setdefault((ratio.runtime, ratio.task), [0, 0])
+            tally[0] += inside
+            tally[1] += 1
+    return {key: (tally[0], tally[1]) for key, tally in counts.items()}
+
+
+def write(rows: Iterable[Width], path: Path, made_on: str) -> None:
+    """The table as CSV, the same bytes for the same rows."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            low, high = f"{1 / row.factor:.4f}", f"{row.factor:.4f}"
+            writer.writerow([row.runtime, row.task, DEVICE_LAYER, row.num_rows, low, high, made_on, HOW])
+
+
+def report(rows: Iterable[Width], held: Mapping[tuple[str, str], tuple[int, int]]) -> list[str]:
+    """What the run found, for a terminal."""
+    lines = [f"{row.runtime:14} {row.task:9} {row.num_rows:5d} runs  x/{row.factor:.3f}" for row in rows]
+    lines.append("held out by source:")
+    lines.extend(
+        f"{key[0]:14} {key[1]:9} {inside:5d} of {total}" for key, (inside, total) in sorted(held.items())
+    )
+    inside, total = (sum(pair[i] for pair in held.values()) for i in (0, 1))
+    lines.append(f"all: {inside} of {total} ({inside / max(total, 1):.1%})")
+    return lines
+
+
+def main() -> None:
+    """Make the table again and print what it rests on."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bands", description=__doc__)
+    parser.add_argument("--date", default=dt.datetime.now(tz=dt.UTC).date().isoformat())
+    parser.add_argument("--dry-run", action="store_true", help="print, write nothing")
+    options = parser.parse_args()
+    found = ratios(load(MEMORY_FILES), predictor(load_tables()))
+    rows = widths(found)
+    if not options.dry_run:
+        write(rows, DATA / "bands.csv", options.date)
+    for line in report(rows, held_out(found)):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

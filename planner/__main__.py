@@ -1,0 +1,233 @@
+"""The command line: `python -m planner plan | schema | models | gpus | score | link`.
+
+Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given value
+and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
+"""
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.units import MIB
+
+if TYPE_CHECKING:
+    from planner.issues import Issue
+    from planner.scenario import Scenario
+
+BAD_INPUT: Final = 2
+LARGEST_FILE_BYTES: Final = 64 * MIB
+STDIN: Final = "-"
+
+
+class InputError(Exception):
+    """Input that can't be used.
+
+    Attributes:
+        lines: Why, one line for each problem.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: Words after the program's name; the process's own where left out.
+
+    Returns:
+        The exit code.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], Iterable[str]] = options.command
+    try:
+        for text in command(options):
+            print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; what is still buffered has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except InputError as problem:
+        for text in problem.lines:
+            print(text, file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m planner", description="How much GPU memory a model and a technique need."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], Iterable[str]], text: str
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=command)
+        return sub
+
+    plan = add("plan", _plan, "Answer a scenario file.")
+    plan.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
+    plan.add_argument("--json", action="store_true", help="the whole plan, every entry of every ledger")
+    add("schema", _schema, "Print the JSON schema of a scenario.")
+    models = add("models", _models, "List the models of the catalog.")
+    models.add_argument(
+        "filter", nargs="?", default="", metavar="FILTER", help="part of an id or a model type"
+    )
+    gpus = add("gpus", _gpus, "List the GPUs of the table.")
+    gpus.add_argument("filter", nargs="?", default="", metavar="FILTER", help="part of an id or a name")
+    score = add("score", _score, "Hold plans against measurement records.")
+    score.add_argument("files", nargs="+", metavar="FILE", help="records, one JSON object a line")
+    score.add_argument("--json", action="store_true", help="every row, what has no answer, and the summary")
+    link = add("link", _link, "Print the share link text of a scenario file.")
+    link.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.estimate import plan  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    scenario = _scenario(options.file)
+    try:
+        answer = plan(scenario, load_tables())
+    except ScenarioError as refusal:
+        raise _bad_scenario(refusal.issues) from refusal
+    if options.json:
+        from planner.plan_json import plan_document  # noqa: PLC0415
+
+        return [json.dumps(plan_document(answer), indent=2, ensure_ascii=False)]
+    from planner.cli_report import plan_lines  # noqa: PLC0415
+
+    return plan_lines(answer)
+
+
+def _schema(_: argparse.Namespace) -> Iterable[str]:
+    from planner.scenario import json_schema  # noqa: PLC0415
+
+    return [json.dumps(json_schema(), indent=2)]
+
+
+def _models(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_report import table  # noqa: PLC0415
+
+    wanted = options.filter.casefold()
+    models = load_tables().models
+    chosen = [
+        row
+        for name in models
+        for row in [models[name]]
+        if wanted in f"{name} {row.get('model_type')}".casefold()
+    ]
+    if not chosen:
+        raise InputError(f"models: nothing matches {options.filter!r}; leave it out to see all {len(models)}")
+    rows = [
+        [str(row["id"]), str(row.get("model_type") or "-"), _count(row.get("params_total"))] for row in chosen
+    ]
+    return table(["id", "model type", "parameters"], rows, left=2)
+
+
+def _gpus(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_report import gib_text, table  # noqa: PLC0415
+
+    wanted = options.filter.casefold()
+    gpus = load_tables().gpus
+    chosen = [gpu for gpu in gpus.values() if wanted in f"{gpu.id} {gpu.name}".casefold()]
+    if not chosen:
+        raise InputError(f"gpus: nothing matches {options.filter!r}; leave it out to see all {len(gpus)}")
+    rows = [[gpu.id, gpu.name, gib_text(gpu.usable_bytes, 2), gpu.usable_source] for gpu in chosen]
+    return table(["id", "name", "usable GiB", "from"], rows, left=2)
+
+
+def _score(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.predict import predictor  # noqa: PLC0415
+    from planner.score import as_json, score  # noqa: PLC0415
+    from planner.truth import RecordError, read_records  # noqa: PLC0415
+
+    try:
+        records = read_records((name, _text(name)) for name in options.files)
+    except RecordError as problem:
+        raise InputError(str(problem)) from problem
+    result = score(records, predictor(load_tables()))
+    if options.json:
+        return [json.dumps(as_json(result), indent=1, ensure_ascii=False)]
+    from planner.cli_report import score_lines  # noqa: PLC0415
+
+    return score_lines(result)
+
+
+def _link(options: argparse.Namespace) -> Iterable[str]:
+    from planner.issues import ScenarioError  # noqa: PLC0415
+    from planner.link import encode  # noqa: PLC0415
+
+    try:
+        return [encode(_scenario(options.file))]
+    except ScenarioError as refusal:
+        raise _bad_scenario(refusal.issues) from refusal
+
+
+def _scenario(name: str) -> "Scenario":
+    from planner.validation import parse_scenario  # noqa: PLC0415
+
+    scenario, issues = parse_scenario(_json(name))
+    if scenario is None:
+        raise _bad_scenario(issues)
+    return scenario
+
+
+def _bad_scenario(issues: "Iterable[Issue]") -> InputError:
+    from planner.cli_text import line  # noqa: PLC0415
+
+    return InputError(*(line(issue) for issue in issues))
+
+
+def _json(name: str) -> Any:
+    text = _text(name)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as problem:
+        where = f"line {problem.lineno}, column {problem.colno}"
+        raise InputError(f"{name}: not JSON: {where}: {problem.msg}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{name}: not JSON that can be read: {problem}") from problem
+
+
+def _text(name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read(LARGEST_FILE_BYTES + 1) if name == STDIN else _file(Path(name))
+    except OSError as problem:
+        raise InputError(f"{name}: can't be read: {problem.strerror or problem}") from problem
+    if len(raw) > LARGEST_FILE_BYTES:
+        raise InputError(f"{name}: more than {LARGEST_FILE_BYTES // MIB} MiB, the most that is read")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{name}: not UTF-8 text: byte {problem.start}") from problem
+
+
+def _file(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(LARGEST_FILE_BYTES + 1)
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "-"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""A plan and a score as text for a terminal: plain columns, GiB with one decimal."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from planner import cli_text
+from planner.issues import Severity
+from planner.ledger import Category
+from planner.plan_types import DevicePlan, Plan, ServingAnswer
+from planner.score import Cell, FitsTable, Score
+from planner.units import gib
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Columns as wide as their widest cell; the first `left` of them flush left, the others flush right."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(header))]
+    return [
+        "  ".join(_cell(row[i], widths[i], i < left) for i in range(len(header))).rstrip() for row in lines
+    ]
+
+
+def _cell(text: str, width: int, left: bool) -> str:
+    return text.ljust(width) if left else text.rjust(width)
+
+
+def gib_text(amount_bytes: float | None, decimals: int = 1) -> str:
+    """An amount in GiB, "-" where it is not known."""
+    return "-" if amount_bytes is None else f"{gib(amount_bytes):,.{decimals}f}"
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """The whole answer: verdict, table by group, what a server holds, remarks."""
+    yield _title(plan)
+    yield _verdict(plan)
+    yield ""
+    yield from _groups(plan)
+    if plan.serving is not None:
+        yield ""
+        yield from _serving(plan.serving)
+    yield ""
+    yield _band(plan.worst)
+    if plan.host.memory_bytes or plan.host.nvme_bytes:
+        disk = f", {gib_text(plan.host.nvme_bytes)} GiB of NVMe" if plan.host.nvme_bytes else ""
+        yield f"Each machine needs {gib_text(plan.host.memory_bytes)} GiB of host memory{disk} besides."
+    yield from _remarks(plan)
+
+
+def _title(plan: Plan) -> str:
+    cards = ", ".join(f"{row.count} x {row.gpu}" for row in plan.scenario.hardware.devices)
+    name = plan.scenario.name or f"{plan.model.id or plan.model.model_type}, {plan.scenario.task}"
+    return f"{name}: {plan.model.params_total / 10**9:.2f} billion parameters on {cards}"
+
+
+def _verdict(plan: Plan) -> str:
+    worst = plan.worst
+    where = f"device {_span(worst.indices)} ({worst.gpu_name})"
+    need = f"{where} needs {gib_text(worst.peak_bytes)}"
+    phase = cli_text.PHASES.get(worst.peak_phase, worst.peak_phase)
+    if worst.usable_bytes is None:
+        return f"{cli_text.VERDICTS[plan.verdict]}: {need} GiB {phase}; how much it has is not known."
+    room = worst.usable_bytes - worst.peak_bytes
+    rest = f"{gib_text(room)} GiB to spare" if room >= 0 else f"{gib_text(-room)} GiB short"
+    return f"{cli_text.VERDICTS[plan.verdict]}: {need} of {gib_text(worst.usable_bytes)} GiB {phase}, {rest}."
+
+
+def _span(indices: tuple[int, ...]) -> str:
+    if len(indices) == 1:
+        return str(indices[0])
+    whole = indices == tuple(range(indices[0], indices[-1] + 1))
+    return (
+        f"{indices[0]}-{indices[-1]}"
+        if whole
+        else ",".join(map(str, indices[:6])) + ",..." * (len(indices) > 6)
+    )
+
+
+def _groups(plan: Plan) -> Iterator[str]:
+    categories = [c for c in Category if any(_parts(device).get(c) for device in plan.devices)]
+    header = [
+        "devices",
+        "card",
+        "layers",
+        *(cli_text.CATEGORIES[c] for c in categories),
+        "peak",
+        "usable",
+        "verdict",
+    ]
+    yield "GiB on one device of each group, in its fullest phase:"
+    rows = []
+    for device in plan.devices:
+        parts = _parts(device)
+        rows.append(
+            [
+                _span(device.indices),
+                device.gpu_id,
+                f"{device.layers[0]}-{device.layers[1] - 1}",
+                *(gib_text(parts.get(category, 0)) for category in categories),
+                gib_text(device.peak_bytes),
+                gib_text(device.usable_bytes),
+                cli_text.VERDICTS[device.verdict].lower(),
+            ]
+        )
+    yield from table(header, rows, left=3)
+
+
+def _parts(device: DevicePlan) -> dict[Category, int]:
+    return device.ledger.by_category(device.peak_phase)
+
+
+def _serving(answer: ServingAnswer) -> Iterator[str]:
+    yield (
+        f"Server: {answer.kv_tokens:,} tokens in {gib_text(answer.kv_pool_bytes)} GiB of KV cache a device "
+        f"({answer.kv_bytes_per_token:,} bytes a token), longest context {answer.longest_context_tokens:,}, "
+        f"{answer.concurrency:.1f} sequences of {answer.context_tokens:,} tokens at once."
+    )
+    if answer.budget_bytes is not None:
+        yield f"The engine may take {gib_text(answer.budget_bytes)} GiB a device."
+
+
+def _band(device: DevicePlan) -> str:
+    band = device.band
+    if band is None:
+        return "No published measurement to say how far off this may be."
+    rows = f"{band.num_rows} {cli_text.BASES.get(band.basis, band.basis)}"
+    low, high = gib_text(band.low_bytes), gib_text(band.high_bytes)
+    return f"Peak between {low} and {high} GiB in {band.coverage_frac:.0%} of cases (from {rows})."
+
+
+def _remarks(plan: Plan) -> Iterator[str]:
+    for severity in (Severity.WARNING, Severity.NOTE):
+        chosen = [issue for issue in plan.issues if issue.severity is severity]
+        yield from (cli_text.line(issue) for issue in chosen)
+    if plan.defaults:
+        yield "Filled in by the runtime: " + ", ".join(f"{path} = {value}" for path, value in plan.defaults)
+
+
+def score_lines(score: Score) -> Iterator[str]:
+    """The cells, the verdict table and the counts."""
+    whole = sum(not item.metric for item in score.unsupported)
+    yield (
+        f"{score.num_records} records, {len(score.rows)} figures compared, "
+        f"{score.num_undetermined} undetermined; "
+        f"no answer for {whole} records and {len(score.unsupported) - whole} more figures."
+    )
+    yield ""
+    header = ["metric", "family", "n", "unsupported", "median", "p90", "bias", "in band"]
+    yield from table(header, (_cell_row(cell) for cell in score.cells), left=2)
+    if any(
+        (
+            score.fits.fits_said_fits,
+            score.fits.fits_said_not,
+            score.fits.failed_said_fits,
+            score.fits.failed_said_not,
+        )
+    ):
+        yield ""
+        yield from _fits(score.fits)
+    if score.unsupported:
+        yield ""
+        yield "No answer, by reason:"
+        counts: dict[str, int] = {}
+        for item in score.unsupported:
+            counts[item.reason] = counts.get(item.reason, 0) + 1
+        yield from (
+            f"  {count:5d}  {reason}" for reason, count in sorted(counts.items(), key=lambda kv: -kv[1])
+        )
+
+
+def _cell_row(cell: Cell) -> list[str]:
+    return [
+        cell.metric,
+        cell.family,
+        str(cell.n),
+        str(cell.unsupported),
+        _percent(cell.median_abs_error),
+        _percent(cell.p90_abs_error),
+        _percent(cell.bias, sign=True),
+        _percent(cell.inside_band_frac, decimals=0),
+    ]
+
+
+def _percent(value: float | None, *, sign: bool = False, decimals: int = 2) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.{decimals}%}" if sign else f"{value:.{decimals}%}"
+
+
+def _fits(fits: FitsTable) -> Iterator[str]:
+    rows = [
+        ["ran", str(fits.fits_said_fits), str(fits.fits_said_not)],
+        ["did not", str(fits.failed_said_fits), str(fits.failed_said_not)],
+    ]
+    yield from table(["fits", "said fits", "said not"], rows)
+    yield (
+        f"balanced accuracy {_percent(fits.balanced_accuracy, decimals=1)}, "
+        f"unsafe: {fits.unsafe_logged} logged, "
+        f"{fits.unsafe_inferred} inferred, no verdict: {fits.no_verdict}"
+    )
+    if fits.unsafe_gib is not None:
+        yield f"unsafe ones: {fits.unsafe_gib:.1f} GiB under what is usable (median)"
+    if fits.refused_gib is not None:
+        yield f"refused though they ran: {fits.refused_gib:.1f} GiB over what is usable (median)"
