@@ -2,4 +2,123 @@
 
 from planner.references.types import Reference
 
-REFERENCES: dict[str, Reference] = {}
+PYTORCH = "https://github.com/pytorch/pytorch/blob/v2.4.0/"
+TRANSFORMERS = "https://github.com/huggingface/transformers/blob/v4.48.1/"
+TRACE = "Traced with torch 2.13 and transformers 5.24 on tensors without storage"
+
+
+def _paper(title: str, where: str, arxiv: str) -> Reference:
+    return Reference(title, where, f"https://arxiv.org/abs/{arxiv}", "paper")
+
+
+def _source(title: str, where: str, url: str) -> Reference:
+    return Reference(title, where, url, "source")
+
+
+_ADAM = ("Adam: A Method for Stochastic Optimization", "algorithm 1: two moments a parameter", "1412.6980")
+
+REFERENCES: dict[str, Reference] = {
+    "number_formats": _paper("Mixed Precision Training", "section 3: bytes of each format", "1710.03740"),
+    "mixed_precision": _paper("Mixed Precision Training", "section 3.1: fp32 master copy of weights", "1710.03740"),
+    "gradients": _source("PyTorch autograd", "`AccumulateGrad`: one gradient a parameter, in its format", PYTORCH),
+    "gradient_copy": _source(
+        "Megatron-LM mixed-precision optimizer",
+        "`_copy_model_grads_to_main_grads`",
+        "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/optimizer/optimizer.py",
+    ),
+    "format_fp32": _paper("Mixed Precision Training", "section 3", "1710.03740"),
+    "format_bf16": _paper("A Study of BFLOAT16 for Deep Learning Training", "section 2", "1905.12322"),
+    "format_fp16": _paper("Mixed Precision Training", "section 3", "1710.03740"),
+    "format_nf4": _paper("QLoRA", "section 3: 4-bit NormalFloat, blocks of 64", "2305.14314"),
+    "format_nf4_dq": _paper("QLoRA", "section 3: double quantization, 8-bit constants, blocks of 256", "2305.14314"),
+    "format_int8": _paper("LLM.int8()", "section 3: vector-wise scales", "2208.07339"),
+    "format_gptq4": _paper("GPTQ", "section 4: groups with a scale and a zero point", "2210.17323"),
+    "format_gptq8": _paper("GPTQ", "section 4: groups with a scale and a zero point", "2210.17323"),
+    "optimizer_adamw": _paper(*_ADAM),
+    "optimizer_adam": _paper(*_ADAM),
+    "optimizer_sgd": _source("PyTorch SGD", "no state without momentum", PYTORCH + "torch/optim/sgd.py"),
+    "optimizer_sgd_momentum": _source("PyTorch SGD", "`momentum_buffer`", PYTORCH + "torch/optim/sgd.py"),
+    "optimizer_lion": _paper("Symbolic Discovery of Optimization Algorithms", "algorithm 2: one moment", "2302.06675"),
+    "optimizer_8bit": _paper("8-bit Optimizers via Block-wise Quantization", "section 2", "2110.02861"),
+    "optimizer_adafactor": _paper("Adafactor", "algorithm 4: row and column statistics", "1804.04235"),
+    "optimizer_muon": _paper("Muon is Scalable for LLM Training", "section 2: momentum for matrices", "2502.16982"),
+    "optimizer_galore": _paper("GaLore", "algorithm 2: projected moments and the projection", "2403.03507"),
+    "foreach_temporary": _source(
+        "PyTorch optimizers", "`_foreach_doc`: temporaries as large as the parameters", PYTORCH + "torch/optim/optimizer.py"
+    ),
+    "zero": _paper("ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "section 5", "1910.02054"),
+    "lora": _paper("LoRA", "section 4.1", "2106.09685"),
+    "activations_eager": Reference(
+        TRACE, "saved tensors of one layer by width; equal to the byte on four shapes, two batch sizes each", "", "trace"
+    ),
+    "activations_megatron": _paper(
+        "Reducing Activation Recomputation in Large Transformer Models", "section 4, equations 1 to 5", "2205.05198"
+    ),
+    "checkpointing_full": _paper("Training Deep Nets with Sublinear Memory Cost", "section 4", "1604.06174"),
+    "backward_inside_layer": Reference(
+        "Worked out from the order of a gated MLP's backward pass", "the stream's gradient and two inner ones", "", "trace"
+    ),
+    "autocast_cache": _source(
+        "PyTorch autocast", "`cached_cast`: casts of leaves live until the block ends", PYTORCH + "aten/src/ATen/autocast_mode.cpp"
+    ),
+    "kept_outputs": Reference(TRACE, "logits and cache held by the loop's own variable", "", "trace"),
+    "loss_standard": _source(
+        "transformers causal language-model loss",
+        "`ForCausalLMLoss`: fp32 logits, log-softmax, its two gradients",
+        TRANSFORMERS + "src/transformers/loss/loss_utils.py",
+    ),
+    "loss_fused": _source(
+        "Unsloth cross-entropy kernel",
+        "the gradient is written over the logits",
+        "https://github.com/unslothai/unsloth/blob/main/unsloth/kernels/cross_entropy_loss.py",
+    ),
+    "loss_chunked": _source(
+        "torchtune chunked cross-entropy",
+        "`CEWithChunkedOutputLoss`: eight chunks",
+        "https://github.com/pytorch/torchtune/blob/v0.4.0/torchtune/modules/loss/ce_chunked_output_loss.py",
+    ),
+    "loss_fused_linear": _paper("Liger Kernel: Efficient Triton Kernels for LLM Training", "section 3.2", "2410.10989"),
+    "loss_megatron": _source(
+        "Megatron-LM vocabulary-parallel cross-entropy",
+        "fp32 logits reused for softmax and gradient",
+        "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/tensor_parallel/cross_entropy.py",
+    ),
+    "ddp_buckets": _source(
+        "PyTorch DistributedDataParallel",
+        "`gradient_as_bucket_view=False`: buckets beside the gradients",
+        PYTORCH + "torch/nn/parallel/distributed.py",
+    ),
+    "fsdp_gather": _paper("PyTorch FSDP", "section 3.2: gathered units and prefetching", "2304.11277"),
+    "fsdp_scatter": _paper("PyTorch FSDP", "section 3.2: reduce-scatter of one unit's gradients", "2304.11277"),
+    "zero3_live": _source(
+        "DeepSpeed configuration",
+        "stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size",
+        "https://www.deepspeed.ai/docs/config-json/",
+    ),
+    "zero_buckets": _source(
+        "DeepSpeed configuration", "reduce_bucket_size, allgather_bucket_size", "https://www.deepspeed.ai/docs/config-json/"
+    ),
+    "expert_all_to_all": _paper("GShard", "section 3.1: dispatch and combine", "2006.16668"),
+    "cublas_workspace": _source(
+        "PyTorch cuBLAS handles",
+        "`getChosenWorkspaceSize`: 8.125 MiB, 32 MiB on Hopper; one per handle and stream",
+        PYTORCH + "aten/src/ATen/cuda/CublasHandlePool.cpp",
+    ),
+    "cuda_context": Reference("Readings of an idle process by architecture", "hardware constants", "", "published_measurement"),
+    "nccl_buffers": Reference("Half a GiB a communicator", "NCCL issue 864 and published logs", "https://github.com/NVIDIA/nccl/issues/864", "published_measurement"),
+    "allocator_slack": Reference(
+        "Twelve traced steps replayed through the caching allocator's rules", "median of reserved / allocated", "", "trace"
+    ),
+    "defaults_pytorch": _source("PyTorch and PEFT defaults", "`AdamW`, `LoraConfig`", "https://github.com/huggingface/peft/blob/v0.14.0/src/peft/tuners/lora/config.py"),
+    "defaults_hf_trainer": _source(
+        "transformers Trainer and PEFT",
+        "`TrainingArguments.optim`, `prepare_model_for_kbit_training`",
+        TRANSFORMERS + "src/transformers/training_args.py",
+    ),
+    "defaults_torchtune": _source("torchtune recipes", "recipes/configs", "https://github.com/pytorch/torchtune/tree/v0.4.0/recipes/configs"),
+    "defaults_torchtitan": _source("torchtitan", "training configuration", "https://github.com/pytorch/torchtitan"),
+    "defaults_litgpt": _source("LitGPT", "litgpt/finetune/lora.py", "https://github.com/Lightning-AI/litgpt"),
+    "defaults_megatron": _source("Megatron-LM", "megatron/training/arguments.py", "https://github.com/NVIDIA/Megatron-LM"),
+    "defaults_deepspeed": _source("DeepSpeed configuration", "bf16, zero_optimization", "https://www.deepspeed.ai/docs/config-json/"),
+    "defaults_unsloth": _source("Unsloth", "`FastLanguageModel.get_peft_model`", "https://github.com/unslothai/unsloth"),
+}  # fmt: skip

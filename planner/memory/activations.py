@@ -1,0 +1,107 @@
+"""What one layer keeps for its backward pass, in bytes per token by width.
+
+Widths, per token and on one device: `h` residual, `r` residual where sequence parallelism divides it, `q`, `k`, `v`
+query, key and value heads, `o` attention output, `i` feed-forward, `n` query heads, `nk` key-value heads.
+Read off transformers' eager modules and checked byte for byte against traces of Llama and GPT-2 (bf16 and autocast).
+Element sizes are parameters: `res` of the residual stream, `e` of products (both 2 or 4).
+"""
+
+from planner.memory.terms import Terms, add
+
+COMPOSED_GELU = frozenset({"gelu_new", "gelu_fast", "gelu_pytorch_tanh_python"})
+ONE_TENSOR = frozenset({"relu"})
+
+
+def rms_norm(x: str, *, res: int, fused: bool, trained: bool, upcast_weight: bool = False) -> Terms:
+    """An RMS norm over width `x` (its output is counted with whoever keeps it).
+
+    Eager: the fp32 input (the residual itself, or a copy of it), the normalised input if the weight is trained, and
+    the reciprocal root. Fused kernels keep the input as it is and the root. Validity: transformers `LlamaRMSNorm`;
+    `upcast_weight` for Gemma's, which multiplies in fp32; kernels as Liger's and Unsloth's.
+    """
+    if fused:
+        return {x: res, "": 4}
+    normed = (4 if upcast_weight else res) if trained else 0
+    return {x: 4 + normed, "": 4}
+
+
+def layer_norm(x: str, *, res: int) -> Terms:
+    """PyTorch's layer norm: the input, mean and reciprocal deviation."""
+    return {x: res, "": 8}
+
+
+def shared_input(x: str, linears: int, *, given: int, e: int) -> Terms:
+    """The input of linears that read one tensor: kept once, or once each where autocast has to cast it."""
+    return {x: e if given == e else e * linears}
+
+
+def flash_attention(e: int) -> Terms:
+    """Flash or memory-efficient attention: query, key, value, output, and the fp32 log-sum-exp of each head."""
+    return {"q": e, "k": e, "v": e, "o": e, "n": 4}
+
+
+def efficient_fp32_attention(repeats: bool) -> Terms:
+    """fp32 runs on the memory-efficient kernel, which needs keys and values repeated for every query head."""
+    keys: Terms = {"q": 4, "o": 4} if repeats else {"k": 4, "v": 4}
+    return add({"q": 4, "o": 4, "n": 4}, keys)
+
+
+def eager_attention(e: int, *, repeats: bool) -> Terms:
+    """Eager attention outside the scores: query, key and value (repeated under grouped queries), output."""
+    keys: Terms = {"q": e, "o": e} if repeats else {"k": e, "v": e}
+    return add({"q": e, "o": e}, keys)
+
+
+def eager_scores(e: int, *, dropout: bool) -> int:
+    """Bytes per head and score that eager attention keeps: the fp32 softmax, its cast, and dropout's mask and output."""
+    cast = 0 if e == 4 else e
+    return 4 + cast + (1 + e if dropout else 0)
+
+
+def fused_projection_view(e: int, *, rotary: bool, cached: bool) -> Terms:
+    """What views into a fused query-key-value output keep alive beyond the attention's own inputs.
+
+    With rotary positions query and key are new tensors and value is a view, unless a cache copied it. With learned
+    positions query, key and value are all views; a cache copies key and value. Traced on GPT-2 in bf16.
+    """
+    if rotary:
+        return {} if cached else {"q": e, "k": e}
+    return {"k": e, "v": e} if cached else {}
+
+
+def gated_mlp(*, e: int, fused: bool, one_tensor: bool) -> Terms:
+    """act(gate) * up: the gate, its activation, and up; a fused kernel recomputes the activation."""
+    return {"i": e * (2 if fused or one_tensor else 3)}
+
+
+def plain_mlp(act: str, *, e: int, autocast: bool) -> Terms:
+    """An activation: its input, or for GELU composed of Python steps also the cube, the tanh and both factors.
+
+    Under autocast `pow` and `tanh` run in fp32: three fp32 tensors and a 16-bit one.
+    """
+    if act in COMPOSED_GELU:
+        return {"i": 3 * 4 + e if autocast and e < 4 else 4 * e}
+    return {"i": 0 if act in ONE_TENSOR else e}
+
+
+def residual_dropout() -> Terms:
+    """Masks after attention and after the MLP, one byte an element."""
+    return {"h": 2}
+
+
+def adapter_input(
+    x: str, linears: int, *, given: int, dtype: int, e: int, autocast: bool, dropout: bool
+) -> Terms:
+    """The inputs that low-rank adapters on `linears` matrices keep.
+
+    Each adapter casts its input to its own format (PEFT `_cast_input_dtype`) and autocast casts it again; without
+    either, adapters that read one tensor share it. Dropout gives each adapter its own output and a one-byte mask.
+    """
+    kept = e if autocast else dtype
+    own = dropout or kept != given or (autocast and dtype != given)
+    return {x: linears * kept if own else kept} if not dropout else {x: linears * (kept + 1)}
+
+
+def adapter_middle(linears: int, *, dtype: int, e: int, autocast: bool) -> Terms:
+    """The rank-wide output of each down projection, which the up projection keeps."""
+    return {"rank": linears * (e if autocast else dtype)}

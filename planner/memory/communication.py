@@ -1,0 +1,42 @@
+"""Buffers that exist because a job is divided: buckets, gathered parameters, gradients before they are scattered."""
+
+from typing import Final
+
+ZERO_BUCKET: Final = 500_000_000
+"""DeepSpeed `reduce_bucket_size` and `allgather_bucket_size`, in elements."""
+
+ZERO3_LIVE: Final = 1_000_000_000
+"""DeepSpeed `stage3_max_live_parameters` and `stage3_max_reuse_distance`, in elements."""
+
+ZERO3_PREFETCH: Final = 50_000_000
+"""DeepSpeed `stage3_prefetch_bucket_size`, in elements."""
+
+
+def ddp_bucket_bytes(params: int, e: int) -> int:
+    """DDP copies every gradient into a bucket (`gradient_as_bucket_view=False`). PyTorch `Reducer`."""
+    return params * e
+
+
+def gathered_bytes(root: int, unit: int, units: int, e: int) -> int:
+    """FSDP: the root unit and the units alive at once (the current one and the prefetched one)."""
+    return (root + units * unit) * e
+
+
+def unit_gradient_bytes(unit: int, e: int) -> int:
+    """FSDP: whole gradients of one unit before reduce-scatter."""
+    return unit * e
+
+
+def zero3_live_params(params: int) -> int:
+    """ZeRO-3 keeps gathered what is used again within the reuse distance, and prefetches one bucket more."""
+    return min(params, ZERO3_LIVE + ZERO3_PREFETCH)
+
+
+def zero_bucket_params(params: int, bucket: int) -> int:
+    """A reduce or all-gather bucket never holds more than there is."""
+    return min(params, bucket)
+
+
+def expert_exchange_bytes(tokens: int, routed_width: int, e: int) -> int:
+    """All-to-all of routed tokens: what is sent and what is received, at balanced load."""
+    return 2 * tokens * routed_width * e

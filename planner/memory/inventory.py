@@ -1,0 +1,161 @@
+"""The tensors one device holds, by shape: what is counted for weights, gradients and optimizer states."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.model.spec import Layer, Linear, ModelSpec, Part, Split
+from planner.placement import Share
+from planner.units import ceil_div, round_up
+
+Place = Literal["embedding", "layers", "experts", "head", "other", "adapter"]
+
+MEGATRON_VOCAB_MULTIPLE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Equal tensors on one device, before they are sharded over data-parallel ranks.
+
+    Attributes:
+        rows: Rows of a matrix (output features), or the length of a vector.
+        columns: Columns of a matrix (input features), 1 for a vector.
+        count: How many of them.
+        place: Which entry of the ledger they are counted in.
+        quantizable: Whether weight-only formats pack it.
+        name: Linear's name, `""` for everything else.
+    """
+
+    rows: int
+    columns: int
+    count: int
+    place: Place
+    quantizable: bool = False
+    name: str = ""
+
+    @property
+    def params(self) -> int:
+        """Elements of all of them."""
+        return self.rows * self.columns * self.count
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it has two dimensions."""
+        return self.columns > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How wide tensors are cut before data-parallel sharding.
+
+    Attributes:
+        tensor: Tensor-parallel ranks.
+        expert: Ranks the routed experts are spread over.
+        expert_tensor: Tensor-parallel ranks of one expert.
+        vocab_multiple: Rows of embedding and head are padded to a multiple of this times `tensor`; 1 for none.
+        copies_tied_head: A pipeline's last stage keeps its own copy of a tied embedding.
+    """
+
+    tensor: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+    vocab_multiple: int = 1
+    copies_tied_head: bool = False
+
+
+def distinct(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
+    """Layers that are not the same object, with how often each occurs, in order of first appearance."""
+    counts: dict[int, int] = {}
+    first: dict[int, Layer] = {}
+    for layer in layers:
+        key = id(layer)
+        counts[key] = counts.get(key, 0) + 1
+        first.setdefault(key, layer)
+    return [(first[key], count) for key, count in counts.items()]
+
+
+def vocab_rows(vocab: int, division: Division) -> int:
+    """Vocabulary rows on one rank: padded to a multiple (Megatron `_vocab_size_with_padding`), then divided."""
+    return ceil_div(round_up(vocab, division.vocab_multiple * division.tensor), division.tensor)
+
+
+def cut_linear(linear: Linear, division: Division, count: int) -> Iterator[Tensor]:
+    """A linear of `count` layers as one rank holds it: matrix, and bias if any (whole for row-split ones)."""
+    experts = linear.part is Part.EXPERTS
+    ranks = division.expert_tensor if experts else division.tensor
+    copies = ceil_div(linear.copies, division.expert) if experts else linear.copies
+    rows, columns, bias = linear.out_features, linear.in_features, linear.bias_features
+    if linear.split in {Split.COLUMN, Split.VOCAB}:
+        rows, bias = ceil_div(rows, ranks), ceil_div(bias, ranks)
+    elif linear.split is Split.ROW:
+        columns = ceil_div(columns, ranks)
+    place: Place = "experts" if experts else "layers"
+    yield Tensor(rows, columns, copies * count, place, linear.quantizable, linear.name)
+    if bias:
+        yield Tensor(bias, 1, copies * count, place)
+
+
+def cut_layer(layer: Layer, division: Division, hidden: int, count: int) -> Iterator[Tensor]:
+    """Every tensor of `count` equal layers. Norms count as vectors of the hidden size, whole on every rank."""
+    for linear in layer.linears:
+        yield from cut_linear(linear, division, count)
+    yield from _vectors(layer.norm_params, hidden, count, "layers")
+    yield from _vectors(ceil_div(layer.vector_params, division.tensor), hidden, count, "layers")
+
+
+def inventory(share: Share, model: ModelSpec, division: Division) -> list[Tensor]:
+    """Every tensor of this device's share, before data-parallel sharding."""
+    hidden = model.hidden_size
+    tensors = [
+        tensor
+        for layer, count in (*distinct(share.layers), *distinct(share.encoder_layers))
+        for tensor in cut_layer(layer, division, hidden, count)
+    ]
+    if share.holds_embedding:
+        tensors += _embedding(model, division)
+        tensors += _table(model.position_params, hidden, "embedding")
+    if share.holds_head:
+        tensors += _head(share, model, division)
+        tensors += _vectors(model.final_norm_params, hidden, 1, "head")
+    for block in model.blocks:
+        here = share.holds_embedding if block.stage == "first" else share.holds_head
+        if here and block.counted:
+            tensors += _table(block.params, hidden, "other")
+    return tensors
+
+
+def _embedding(model: ModelSpec, division: Division) -> list[Tensor]:
+    if not model.embedding_params:
+        return []
+    width, rest = divmod(model.embedding_params, model.vocab_size)
+    tensors = [Tensor(vocab_rows(model.vocab_size, division), width, 1, "embedding")] if width else []
+    return [*tensors, Tensor(rest, 1, 1, "embedding")] if rest else tensors
+
+
+def _table(params: int, width: int, place: Place) -> Iterator[Tensor]:
+    """Parameters known only by their number, as a matrix of the hidden size and a rest."""
+    rows, rest = divmod(params, width)
+    if rows:
+        yield Tensor(rows, width, 1, place)
+    if rest:
+        yield Tensor(rest, 1, 1, place)
+
+
+def _head(share: Share, model: ModelSpec, division: Division) -> list[Tensor]:
+    head = model.head
+    if head is None:
+        return []
+    own = not model.tie_word_embeddings or (division.copies_tied_head and not share.holds_embedding)
+    rows = vocab_rows(head.out_features, division) if head.split is Split.VOCAB else head.out_features
+    tensors = [Tensor(rows, head.in_features, 1, "head", name=head.name)] if own else []
+    if head.bias_features:
+        tensors.append(Tensor(rows, 1, 1, "head"))
+    return tensors
+
+
+def _vectors(params: int, length: int, count: int, place: Place) -> Iterator[Tensor]:
+    whole, rest = divmod(params, length)
+    if whole:
+        yield Tensor(length, 1, whole * count, place)
+    if rest:
+        yield Tensor(rest, 1, count, place)

@@ -1,0 +1,51 @@
+"""Logits and the cross-entropy chain, in bytes per token and vocabulary entry."""
+
+from typing import Final
+
+LOG_SOFTMAX_BYTES: Final = 4
+GRADIENT_BYTES: Final = 8
+"""Backward of `nll_loss` and of `log_softmax`, both fp32 and alive at once."""
+
+CHUNKS: Final = 8
+"""torchtune `CEWithChunkedOutputLoss.num_output_chunks`."""
+
+
+def forward_chain_bytes(e: int, *, shifts: bool, holds_logits: bool) -> int:
+    """Per token and entry at the end of the loss: logits, their fp32 copy, the shifted copy, the log-softmax.
+
+    transformers `ForCausalLMLoss`; the shifted copy (`[..., :-1, :].contiguous()`) went with 4.50, the caller's own
+    logits in 16 bit live on from 4.46 (before, the model rebinds them to the fp32 copy).
+    """
+    copy = 4 if e < 4 else 0
+    kept = e if holds_logits or e == 4 else 0
+    return kept + copy + (4 if shifts else 0) + LOG_SOFTMAX_BYTES
+
+
+def backward_chain_bytes(e: int, *, keeps_outputs: bool) -> int:
+    """Per token and entry in the loss's backward pass: 14 with the outputs kept, 12 without (traced)."""
+    return (e if keeps_outputs else 0) + LOG_SOFTMAX_BYTES + GRADIENT_BYTES
+
+
+def fused_loss_bytes(e: int) -> int:
+    """A fused cross-entropy on whole logits writes the gradient over them and keeps one number a token."""
+    return e
+
+
+def chunked_loss_bytes(e: int, *, compiled: bool) -> float:
+    """Logits and their gradient in 16 bit, and the fp32 chain of one chunk; uncompiled, every chunk's log-softmax too."""
+    chain = (LOG_SOFTMAX_BYTES + GRADIENT_BYTES) / CHUNKS
+    return 2 * e + chain + (0 if compiled else LOG_SOFTMAX_BYTES)
+
+
+def fused_linear_chunk_tokens(tokens: int, hidden: int, vocab: int) -> int:
+    """Tokens of a chunk of the fused head and loss: about as many logits as inputs. Liger `fused_linear_cross_entropy`.
+
+    The number of chunks is ceil(vocab / hidden), the chunk the next power of two of tokens / chunks.
+    """
+    chunks = -(-vocab // hidden)
+    return 1 << max(0, -(-tokens // chunks) - 1).bit_length()
+
+
+def vocab_parallel_bytes(e: int) -> int:
+    """Megatron's vocabulary-parallel cross-entropy: logits in 16 bit and one fp32 copy, reused for its gradient."""
+    return e + 4

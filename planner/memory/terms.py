@@ -1,0 +1,75 @@
+"""Sums of "bytes per element x elements per token", the form in which saved tensors are counted and shown."""
+
+from collections.abc import Iterable, Mapping
+
+from planner.ledger import ALWAYS, Category, Entry, Layer, Phase
+
+Terms = dict[str, float]
+"""Bytes per element by the symbol of the width they multiply; the symbol ``""`` is a constant per token."""
+
+
+def add(*parts: Mapping[str, float]) -> Terms:
+    """The sum of several terms."""
+    total: Terms = {}
+    for part in parts:
+        for symbol, coefficient in part.items():
+            total[symbol] = total.get(symbol, 0) + coefficient
+    return total
+
+
+def scaled(part: Mapping[str, float], factor: float) -> Terms:
+    """The same terms `factor` times."""
+    return {symbol: coefficient * factor for symbol, coefficient in part.items()}
+
+
+def per_token(part: Mapping[str, float], widths: Mapping[str, float]) -> float:
+    """Bytes per token: each coefficient times its width. Widths may be NumPy arrays."""
+    total: float = 0
+    for symbol, coefficient in part.items():
+        total = total + (coefficient * widths[symbol] if symbol else coefficient)
+    return total
+
+
+def text(part: Mapping[str, float]) -> str:
+    """The sum in symbols, such as ``16*h + 4*q + 8``."""
+    pieces = [(symbol, c) for symbol, c in part.items() if symbol and c]
+    shown = [symbol if c == 1 else f"{number(c)}*{symbol}" for symbol, c in pieces]
+    if part.get(""):
+        shown.append(number(part[""]))
+    return " + ".join(shown) or "0"
+
+
+def number(value: float) -> str:
+    """A coefficient as it stands in a formula."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def used(part: Mapping[str, float], widths: Mapping[str, float]) -> dict[str, int | float]:
+    """The widths that the sum names."""
+    return {symbol: widths[symbol] for symbol, c in part.items() if symbol and c}
+
+
+def item(
+    category: Category,
+    name: str,
+    amount: float,
+    formula: str,
+    symbols: Mapping[str, int | float],
+    reference: str,
+    *,
+    phases: Iterable[Phase] = ALWAYS,
+    layer: Layer = Layer.ALLOCATED,
+    estimate: bool = False,
+) -> Entry:
+    """A ledger entry whose bytes are what its formula says."""
+    return Entry(
+        category=category,
+        name=name,
+        bytes=int(amount),
+        phases=phases if isinstance(phases, frozenset) else frozenset(phases),
+        formula=formula,
+        symbols=tuple(symbols.items()),
+        reference=reference,
+        layer=layer,
+        estimate=estimate,
+    )

@@ -1,0 +1,102 @@
+"""Training memory: the ledger of one device, from its share of the job."""
+
+from planner.hardware import Tables
+from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, make_ledger
+from planner.memory import runtime
+from planner.memory.inventory import Division, Tensor, inventory
+from planner.memory.terms import item
+from planner.memory.trainable import adapter_tensors
+from planner.model.spec import ModelSpec
+from planner.placement import Share
+from planner.plan_types import HostNeed
+from planner.scenario import Scenario
+from planner.training_overheads import communication_entries, host_need_of, runtime_entries
+from planner.training_setup import Setup, setup_for
+from planner.training_states import (
+    foreach_entries,
+    gradient_entries,
+    grouped,
+    master_entries,
+    state_entries,
+    total,
+    weight_entries,
+)
+from planner.training_step import Step, backward_entries, kept_output_entries, loss_entries, saved_entries
+
+__all__ = ["host_need", "trainable_params", "training_ledger"]
+
+
+def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> Ledger:
+    """Every byte of one training step on one device of the group.
+
+    Args:
+        share: The device group and its part of the job.
+        scenario: The question, defaults filled in.
+        model: The model.
+        tables: Constants of the hardware tables.
+    """
+    setup = setup_for(share, scenario, model)
+    tensors, trained = held_tensors(share, model, setup)
+    groups = grouped(trained)
+    step = Step(share, setup, model, trained)
+    entries = [
+        *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
+        *master_entries(setup, groups),
+        *state_entries(setup, groups),
+        *gradient_entries(setup, groups),
+        *foreach_entries(setup, groups),
+        *saved_entries(step),
+        *loss_entries(step),
+        *backward_entries(step),
+        *kept_output_entries(step),
+        *communication_entries(step, tensors, groups),
+        *runtime_entries(share, scenario, tables),
+    ]
+    ledger = make_ledger(entries, TRAINING_PHASES)
+    return make_ledger([*ledger.entries, _allocator_cache(ledger, scenario, tables)], TRAINING_PHASES)
+
+
+def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:
+    """The base model's tensors on this device, and those that get gradients."""
+    tensors = inventory(share, model, setup.division)
+    if setup.adapter is None:
+        return tensors, tensors
+    return tensors, adapter_tensors(share, model, setup.adapter, setup.division)
+
+
+def trainable_params(scenario: Scenario, model: ModelSpec) -> int:
+    """Parameters of the whole model that get gradients."""
+    if scenario.task in {"pretrain", "full"} or scenario.adapter is None:
+        return model.params_total
+    return total(adapter_tensors(_whole(model), model, scenario.adapter, Division()))
+
+
+def host_need(share: Share, scenario: Scenario, model: ModelSpec) -> HostNeed:
+    """What one device's share puts into host memory and onto disk."""
+    setup = setup_for(share, scenario, model)
+    tensors, trained = held_tensors(share, model, setup)
+    return host_need_of(setup, tensors, grouped(trained))
+
+
+def _whole(model: ModelSpec) -> Share:
+    from planner.hardware import Gpu  # noqa: PLC0415
+    from planner.scenario import Device  # noqa: PLC0415
+
+    return Share(
+        indices=(0,), gpu=Gpu(id="unknown", name="unknown"), device=Device(gpu="unknown"),
+        layer_range=(0, model.num_layers), layers=model.layers, encoder_layers=model.encoder_layers,
+    )  # fmt: skip
+
+
+def _offloaded(setup: Setup, entries: list[Entry]) -> list[Entry]:
+    """Weights kept in host memory or on disk leave the device."""
+    return [] if setup.parallel.offload.parameters != "none" else entries
+
+
+def _allocator_cache(ledger: Ledger, scenario: Scenario, tables: Tables) -> Entry:
+    share = runtime.slack_frac(scenario.runtime.allocator, tables)
+    peak = ledger.peak(Layer.ALLOCATED)[1]
+    return item(
+        Category.ALLOCATOR, "allocator_cache", -(-share * peak // 1), "ceil(f*A)", {"f": share, "A": peak},
+        "allocator_slack", layer=Layer.RESERVED, estimate=True,
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""What of a training scenario is not modelled yet: fields that earn a warning; the plan still gives the nearest figure."""
+
+from planner.memory.adapters import PROMPT_METHODS
+from planner.memory.layer_forms import RECURRENT
+from planner.model.spec import ModelSpec, Structure
+from planner.scenario import Scenario
+
+Gap = tuple[str, str]
+
+
+def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    """Every (field, reason code) of a resolved scenario that the formulas pass over or only approximate."""
+    return [
+        *_training_gaps(scenario),
+        *_adapter_gaps(scenario),
+        *_parallel_gaps(scenario),
+        *_model_gaps(scenario, model),
+    ]
+
+
+def _training_gaps(scenario: Scenario) -> list[Gap]:
+    training, precision = scenario.training, scenario.training.precision
+    checks = (
+        (bool(scenario.runtime.compile), "runtime.compile", "compile_as_eager"),
+        (training.activation_offload, "training.activation_offload", "counted_on_device"),
+        (precision.fp8 is not None, "training.precision.fp8", "fp8_as_compute_dtype"),
+        (precision.fp4 is not None, "training.precision.fp4", "fp4_as_compute_dtype"),
+        (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
+        (training.checkpointing == "selective_op", "training.checkpointing", "selective_op_as_none"),
+        (bool(training.checkpoint_modules), "training.checkpoint_modules", "ignored"),
+        (scenario.quantization_aware is not None, "quantization_aware", "ignored"),
+        (scenario.loading is not None, "loading", "ignored"),
+        (scenario.elastic is not None, "elastic", "ignored"),
+        (training.packing == "none", "training.packing", "padded_to_sequence_length"),
+    )
+    return [
+        (field, code) for applies, field, code in checks if applies and code != "padded_to_sequence_length"
+    ]
+
+
+def _adapter_gaps(scenario: Scenario) -> list[Gap]:
+    adapter = scenario.adapter
+    if adapter is None:
+        return []
+    gaps: list[Gap] = []
+    if adapter.method in PROMPT_METHODS:
+        gaps.append(("adapter.method", "prompt_activations_ignored"))
+    if adapter.method in {"lokr", "oft", "boft", "adalora", "vera", "loha", "ia3", "dora"}:
+        gaps.append(("adapter.method", "activations_as_lora"))
+    return gaps
+
+
+def _parallel_gaps(scenario: Scenario) -> list[Gap]:
+    parallel = scenario.parallel
+    checks = (
+        (parallel.pipeline_schedule == "zero_bubble", "parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
+        (parallel.data_parallel == "dp", "parallel.data_parallel", "dp_as_ddp"),
+        (parallel.offload.parameters != "none", "parallel.offload.parameters", "buffers_ignored"),
+    )
+    return [(field, code) for applies, field, code in checks if applies]
+
+
+def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    gaps: list[Gap] = []
+    if any(layer.attention.kind in RECURRENT for layer in model.layers):
+        gaps.append(("model", "recurrent_layers_approximated"))
+    if model.structure is not Structure.DECODER:
+        gaps.append(("model", "encoder_activations_approximated"))
+    if model.blocks:
+        gaps.append(("model", "block_activations_ignored"))
+    if model.approximate:
+        gaps.append(("model", "approximate_shapes"))
+    return gaps

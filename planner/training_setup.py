@@ -1,0 +1,158 @@
+"""What the formulas need to know of a resolved scenario: formats in bytes, degrees, and the runtime's habits."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.memory.formats import QUANTIZED, dtype_bytes
+from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
+from planner.model.spec import ModelSpec
+from planner.placement import Share
+from planner.scenario import Adapter, Optimizer, Parallel, Scenario, Training
+
+STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """One device's part of one training step, in numbers.
+
+    Attributes:
+        runtime: Runtime name.
+        version: Runtime version as numbers, () if not given.
+        compiled: The model runs through a compiler.
+        training: The training block as resolved.
+        parallel: The parallel block as resolved.
+        adapter: The adapter, None for full training.
+        batch: Sequences of a micro-batch.
+        sequence: Tokens of a sequence on this device (context parallelism divides it).
+        tokens: `batch` times `sequence`.
+        target_tokens: Decoder tokens of an encoder-decoder; else `tokens`.
+        param_bytes: Bytes of a stored parameter that is not quantized.
+        compute_bytes: Bytes of an element in matrix products.
+        residual_bytes: Bytes of an element of the residual stream.
+        autocast: Casts are made on the fly (fp32 stream, 16-bit products).
+        train_bytes: Bytes of a stored trainable parameter.
+        gradient_bytes: Bytes of a gradient as kept.
+        gradient_copy_bytes: Bytes of a second copy of each gradient, 0 for none.
+        master_bytes: Bytes of a master copy, 0 for none.
+        state_bytes: Bytes of an element of the optimizer's states.
+        base: Format of a frozen base, None for full training.
+        shard_weights: Ranks weights are sharded over.
+        shard_gradients: Ranks gradients are sharded over.
+        shard_states: Ranks optimizer states are sharded over.
+        shard_experts: Ranks each rank's routed experts are sharded over, where anything is.
+        division: How tensors are cut before that.
+        megatron: Megatron's own layers, buffers and loss.
+        keeps_outputs: The loop holds the model's outputs until the next step's replace them.
+        checkpointed: Any form of activation checkpointing that stores layer inputs.
+    """
+
+    runtime: str
+    version: tuple[int, ...]
+    compiled: bool
+    training: Training
+    parallel: Parallel
+    adapter: Adapter | None
+    batch: int
+    sequence: int
+    tokens: int
+    target_tokens: int
+    param_bytes: int
+    compute_bytes: int
+    residual_bytes: int
+    autocast: bool
+    train_bytes: int
+    gradient_bytes: int
+    gradient_copy_bytes: int
+    master_bytes: int
+    state_bytes: float
+    base: str | None
+    shard_weights: int
+    shard_gradients: int
+    shard_states: int
+    shard_experts: int
+    division: Division
+    megatron: bool
+    keeps_outputs: bool
+    checkpointed: bool
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer block."""
+        return self.training.optimizer
+
+    @property
+    def quantized_base(self) -> bool:
+        """Whether the frozen base is packed."""
+        return self.base in QUANTIZED
+
+
+def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
+    """Everything the formulas need, from a resolved scenario."""
+    training, parallel, precision = scenario.training, scenario.parallel, scenario.training.precision
+    adapter = scenario.adapter if scenario.task in {"lora", "qlora"} else None
+    megatron = scenario.runtime.name == "megatron_lm"
+    compute = dtype_bytes(precision.compute, 2)
+    param = dtype_bytes(precision.parameters, compute)
+    autocast = bool(precision.autocast)
+    train = dtype_bytes(adapter.dtype, param) if adapter else param
+    gradient = dtype_bytes(precision.gradients, train)
+    master = dtype_bytes(precision.master, 0)
+    sequence = -(-training.sequence_length // share.context)
+    target = -(-(training.decoder_sequence_length or training.sequence_length) // share.context)
+    zero = _zero_stage(parallel)
+    return Setup(
+        runtime=scenario.runtime.name,
+        version=_numbers(scenario.runtime.version),
+        compiled=bool(scenario.runtime.compile),
+        training=training,
+        parallel=parallel,
+        adapter=adapter,
+        batch=training.micro_batch,
+        sequence=sequence,
+        tokens=training.micro_batch * sequence,
+        target_tokens=training.micro_batch * target,
+        param_bytes=param,
+        compute_bytes=compute,
+        residual_bytes=param if autocast else compute,
+        autocast=autocast,
+        train_bytes=train,
+        gradient_bytes=gradient,
+        gradient_copy_bytes=dtype_bytes(precision.gradient_copy, 0),
+        master_bytes=master if master > train else 0,
+        state_bytes=_state_bytes(precision.optimizer, max(train, master)),
+        base=(adapter.base or precision.parameters or "bf16") if adapter else None,
+        shard_weights=share.shard if zero >= 3 else 1,
+        shard_gradients=share.shard if zero >= 2 else 1,
+        shard_states=share.shard if zero >= 1 else 1,
+        shard_experts=max(1, share.shard // parallel.expert),
+        division=Division(
+            tensor=share.tensor,
+            expert=parallel.expert,
+            expert_tensor=parallel.expert_tensor or share.tensor,
+            vocab_multiple=MEGATRON_VOCAB_MULTIPLE if megatron else 1,
+            copies_tied_head=share.num_stages > 1,
+        ),
+        megatron=megatron,
+        keeps_outputs=scenario.runtime.name == "generic",
+        checkpointed=training.checkpointing in {"full", "every_k"},
+    )
+
+
+def _zero_stage(parallel: Parallel) -> int:
+    return {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[parallel.sharding]
+
+
+def _state_bytes(given: str | None, default: int) -> float:
+    """PyTorch's optimizers make their states like the tensor they step (`zeros_like`)."""
+    return 0.5 if given == "int4" else dtype_bytes(given, default)
+
+
+def _numbers(version: str | None) -> tuple[int, ...]:
+    """A version as numbers, as far as it is one: `4.45.2` -> (4, 45, 2)."""
+    numbers = []
+    for piece in (version or "").split("."):
+        if not piece.isdigit():
+            break
+        numbers.append(int(piece))
+    return tuple(numbers)

@@ -1,0 +1,302 @@
+"""Ledger entries of what is there between steps: weights, gradients, master copy, optimizer states."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.ledger import ALWAYS, Category, Entry, Phase
+from planner.memory import formats, optimizer
+from planner.memory.inventory import Place, Tensor
+from planner.memory.terms import item
+from planner.training_setup import STATE_OPTIMIZERS_8BIT, Setup
+from planner.units import ceil_div
+
+PLACES: Final[tuple[tuple[Place, str], ...]] = (
+    ("embedding", "embedding_weights"),
+    ("layers", "layer_weights"),
+    ("experts", "expert_weights"),
+    ("head", "head_weights"),
+    ("other", "other_weights"),
+    ("adapter", "adapter_weights"),
+)
+OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tensors sharded over the same ranks.
+
+    Attributes:
+        prefix: `""`, or `expert_` for routed experts (their own data-parallel group).
+        tensors: The tensors.
+        params: Their elements.
+    """
+
+    prefix: str
+    tensors: tuple[Tensor, ...]
+    params: int
+
+
+def grouped(tensors: Iterable[Tensor]) -> tuple[Group, ...]:
+    """Dense tensors and routed experts apart; empty groups left out."""
+    dense = tuple(t for t in tensors if t.place != "experts")
+    experts = tuple(t for t in tensors if t.place == "experts")
+    groups = (Group("", dense, total(dense)), Group("expert_", experts, total(experts)))
+    return tuple(group for group in groups if group.params)
+
+
+def total(tensors: Iterable[Tensor]) -> int:
+    """Elements of all tensors."""
+    return sum(tensor.params for tensor in tensors)
+
+
+def divided(params: int, ranks: int, symbol: str = "P") -> tuple[int, str, dict[str, int | float]]:
+    """Elements on one rank, the formula, and its symbols."""
+    if ranks == 1:
+        return params, symbol, {symbol: params}
+    return ceil_div(params, ranks), f"ceil({symbol}/N)", {symbol: params, "N": ranks}
+
+
+def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
+    """Weights by place in the model; packed ones with their block constants apart."""
+    entries: list[Entry] = []
+    packed = [t for t in tensors if setup.quantized_base and t.quantizable]
+    for place, name in PLACES:
+        params = sum(
+            t.params for t in tensors if t.place == place and not (setup.quantized_base and t.quantizable)
+        )
+        if params:
+            entries.append(_plain_weights(setup, place, name, params))
+    if packed:
+        entries += _packed_weights(setup, packed)
+    return entries
+
+
+def _plain_weights(setup: Setup, place: Place, name: str, params: int) -> Entry:
+    ranks = setup.shard_weights if place != "experts" or setup.shard_weights == 1 else setup.shard_experts
+    e = setup.train_bytes if place == "adapter" else setup.param_bytes
+    held, formula, symbols = divided(params, ranks)
+    return item(Category.WEIGHTS, name, held * e, f"{formula}*e", {**symbols, "e": e}, "number_formats")
+
+
+def _packed_weights(setup: Setup, packed: Sequence[Tensor]) -> list[Entry]:
+    params, ranks = total(packed), setup.shard_weights
+    bits = 8 if setup.base in {"int8", "gptq8"} else 4
+    held, formula, symbols = divided(params, ranks)
+    weights = item(
+        Category.WEIGHTS, "quantized_weights", formats.packed_bytes(held, bits), f"ceil({formula}*bits/8)",
+        {**symbols, "bits": bits}, f"format_{setup.base}",
+    )  # fmt: skip
+    return [weights, *_quantization_constants(setup, packed, params)]
+
+
+def _quantization_constants(setup: Setup, packed: Sequence[Tensor], params: int) -> list[Entry]:
+    """Block constants live beside the weight, not in it, so that sharding leaves them whole (bitsandbytes, AutoGPTQ)."""
+    name, reference = "quantization_constants", f"format_{setup.base}"
+    match setup.base:
+        case "nf4":
+            amount, text = formats.nf4_scale_bytes(params), "ceil(P/64)*4"
+        case "nf4_dq":
+            amount, text = formats.nf4_double_scale_bytes(params), "ceil(P/64) + ceil(P/16384)*4"
+        case "int8":
+            rows = sum(t.rows * t.count for t in packed)
+            return [
+                item(
+                    Category.WEIGHTS,
+                    name,
+                    formats.int8_scale_bytes(rows),
+                    "4*rows",
+                    {"rows": rows},
+                    reference,
+                )
+            ]
+        case _:
+            return [_gptq_constants(setup, packed, params)]
+    return [item(Category.WEIGHTS, name, amount, text, {"P": params}, reference)]
+
+
+def _gptq_constants(setup: Setup, packed: Sequence[Tensor], params: int) -> Entry:
+    columns = sum(t.columns * t.count for t in packed if t.is_matrix)
+    bits, group = 8 if setup.base == "gptq8" else 4, formats.GPTQ_GROUP
+    return item(
+        Category.WEIGHTS,
+        "quantization_constants",
+        formats.gptq_scale_bytes(params, bits, group) + formats.gptq_index_bytes(columns),
+        "ceil(P/g)*2 + ceil(ceil(P/g)*bits/8) + 4*columns",
+        {"P": params, "g": group, "bits": bits, "columns": columns},
+        f"format_{setup.base}",
+    )
+
+
+def shard_of(setup: Setup, group: Group, ranks: int) -> int:
+    """Ranks a group's share is divided over, where `ranks` is what dense tensors are divided over."""
+    return setup.shard_experts if group.prefix and ranks > 1 else ranks
+
+
+def master_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """The optimizer's own copy of the parameters."""
+    entries = []
+    for group in groups if setup.master_bytes and setup.parallel.offload.optimizer == "none" else ():
+        held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
+        e = setup.master_bytes
+        entries.append(
+            item(
+                Category.OPTIMIZER, f"{group.prefix}master_weights", held * e, f"{formula}*e", {**symbols, "e": e},
+                "mixed_precision",
+            )
+        )  # fmt: skip
+    return entries
+
+
+def state_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """The optimizer's states on the device."""
+    if setup.parallel.offload.optimizer != "none" or setup.optimizer.paged:
+        return []
+    return [entry for group in groups for entry in _states(setup, group)]
+
+
+def _states(setup: Setup, group: Group) -> list[Entry]:
+    name, ranks = setup.optimizer.name, shard_of(setup, group, setup.shard_states)
+    label, e = f"{group.prefix}optimizer_states", setup.state_bytes
+    if name in STATE_OPTIMIZERS_8BIT or (name in optimizer.MOMENTS and e < 2):
+        return _states_8bit(setup, group, ranks, label)
+    match name:
+        case "adafactor":
+            return [_adafactor(group, ranks, label)]
+        case "muon":
+            return [_muon(setup, group, ranks, label)]
+        case "galore":
+            return _galore(setup, group, ranks, label)
+    moments = optimizer.MOMENTS[name]
+    held, formula, symbols = divided(group.params, ranks)
+    text = f"{moments}*{formula}*e" if moments != 1 else f"{formula}*e"
+    return [
+        item(Category.OPTIMIZER, label, moments * held * e, text, {**symbols, "e": e}, f"optimizer_{name}")
+    ]
+
+
+def _states_8bit(setup: Setup, group: Group, ranks: int, label: str) -> list[Entry]:
+    name = setup.optimizer.name
+    moments = optimizer.MOMENTS.get(name, 2)
+    small = total(t for t in group.tensors if optimizer.is_small(t))
+    large, formula, symbols = divided(group.params - small, ranks)
+    rest, rest_formula, rest_symbols = divided(small, ranks, "S")
+    return [
+        item(
+            Category.OPTIMIZER,
+            label,
+            optimizer.state_8bit_bytes(large, moments) + 4 * moments * rest,
+            f"{moments}*({formula} + 4*ceil({formula}/256)) + {4 * moments}*{rest_formula}",
+            {**symbols, **rest_symbols},
+            "optimizer_8bit",
+        )
+    ]
+
+
+def _adafactor(group: Group, ranks: int, label: str) -> Entry:
+    factored, vectors = optimizer.adafactor_factored(group.tensors), optimizer.vector_params(group.tensors)
+    held, formula, symbols = divided(factored + vectors, ranks, "(R + V)")
+    shown: dict[str, int | float] = {"R": factored, "V": vectors}
+    if ranks > 1:
+        shown["N"] = symbols["N"]
+    return item(Category.OPTIMIZER, label, 4 * held, f"4*{formula}", shown, "optimizer_adafactor")
+
+
+def _muon(setup: Setup, group: Group, ranks: int, label: str) -> Entry:
+    matrices = total(t for t in group.tensors if optimizer.takes_muon(t))
+    rest, e = group.params - matrices, setup.state_bytes
+    held, formula, _ = divided(matrices + 2 * rest, ranks, "(M + 2*A)")
+    symbols: dict[str, int | float] = {"M": matrices, "A": rest, "e": e}
+    if ranks > 1:
+        symbols["N"] = ranks
+    return item(Category.OPTIMIZER, label, held * e, f"{formula}*e", symbols, "optimizer_muon")
+
+
+def _galore(setup: Setup, group: Group, ranks: int, label: str) -> list[Entry]:
+    rank, e = setup.optimizer.rank or 128, setup.state_bytes
+    projected = [t for t in group.tensors if optimizer.takes_muon(t)]
+    states = sum(optimizer.galore_states(t.rows, t.columns, rank) * t.count for t in projected)
+    bases = sum(optimizer.galore_projector(t.rows, t.columns, rank) * t.count for t in projected)
+    rest = group.params - total(projected)
+    held, formula, _ = divided(states + 2 * rest, ranks, "(G + 2*A)")
+    symbols: dict[str, int | float] = {"G": states, "A": rest, "e": e}
+    base_held, base_formula, base_symbols = divided(bases, ranks, "J")
+    if ranks > 1:
+        symbols["N"] = ranks
+    width = setup.train_bytes
+    return [
+        item(Category.OPTIMIZER, label, held * e, f"{formula}*e", symbols, "optimizer_galore"),
+        item(
+            Category.OPTIMIZER, f"{group.prefix}projections", base_held * width, f"{base_formula}*e",
+            {**base_symbols, "e": width}, "optimizer_galore",
+        ),
+    ]  # fmt: skip
+
+
+def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """The step's own temporary: `foreach` makes one tensor as large as everything it steps, `single` one tensor's."""
+    if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none":
+        return []
+    kind, e = setup.optimizer.implementation or "foreach", max(setup.train_bytes, setup.master_bytes)
+    if kind == "fused" or setup.optimizer.name in STATE_OPTIMIZERS_8BIT or setup.optimizer.paged:
+        return []
+    entries = []
+    for group in groups:
+        params = group.params
+        if kind == "single" or setup.optimizer.name in {"adafactor", "muon", "galore"}:
+            params = max(t.rows * t.columns for t in group.tensors)
+        held, formula, symbols = divided(params, shard_of(setup, group, setup.shard_states))
+        entries.append(
+            item(
+                Category.OPTIMIZER, f"{group.prefix}step_temporary", held * e, f"{formula}*e", {**symbols, "e": e},
+                "foreach_temporary", phases=OPTIMIZER_PHASES,
+            )
+        )  # fmt: skip
+    return entries
+
+
+def persistent_gradients(setup: Setup) -> bool:
+    """Gradients that stay between steps: Megatron's main gradients, DeepSpeed's flat partition buffer of stage 3."""
+    return setup.megatron or setup.parallel.sharding == "zero3"
+
+
+def gradient_phases(setup: Setup) -> frozenset[Phase]:
+    """When all of a device's gradients are there; without `BACKWARD`, they build up during it (`training_step`)."""
+    if persistent_gradients(setup):
+        return ALWAYS
+    phases = {Phase.OPTIMIZER_STEP}
+    if setup.training.gradient_accumulation > 1:
+        phases |= {Phase.FORWARD, Phase.LOSS, Phase.BACKWARD}
+    if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer":
+        phases.add(Phase.REST)
+    return frozenset(phases)
+
+
+def gradient_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """Gradients outside the backward pass, and their second copy."""
+    if setup.optimizer.in_backward:
+        return []
+    entries, phases = [], gradient_phases(setup)
+    for group in groups:
+        ranks = shard_of(setup, group, setup.shard_gradients)
+        held, formula, symbols = divided(group.params, ranks)
+        e = setup.gradient_bytes
+        if setup.parallel.offload.gradients == "none":
+            entries.append(
+                item(
+                    Category.GRADIENTS, f"{group.prefix}gradients", held * e, f"{formula}*e", {**symbols, "e": e},
+                    "gradients", phases=phases,
+                )
+            )  # fmt: skip
+        if setup.gradient_copy_bytes:
+            entries.append(_gradient_copy(setup, group))
+    return entries
+
+
+def _gradient_copy(setup: Setup, group: Group) -> Entry:
+    held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
+    e = setup.gradient_copy_bytes
+    return item(
+        Category.GRADIENTS, f"{group.prefix}gradient_copy", held * e, f"{formula}*e", {**symbols, "e": e},
+        "gradient_copy", phases={Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES,
+    )  # fmt: skip
