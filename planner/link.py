@@ -111,7 +111,7 @@ def decode(text: str) -> tuple[Scenario | None, tuple[Issue, ...]]:
         document = json.loads(plain)
     except (ValueError, RecursionError):
         return None, (make("link_broken", "link", reason="not_json"),)
-    return _tolerant(document)
+    return tolerant(document)
 
 
 def _unpack(text: str) -> tuple[bytes | None, Issue | None]:
@@ -143,7 +143,15 @@ def _check(plain: bytes) -> bytes:
     return zlib.crc32(plain).to_bytes(4, "big")[-_CHECK_BYTES:]
 
 
-def _tolerant(document: Any) -> tuple[Scenario | None, tuple[Issue, ...]]:
+def tolerant(document: Any) -> tuple[Scenario | None, tuple[Issue, ...]]:
+    """The scenario of a plain document, fields that cannot be read left out and named in one warning.
+
+    Args:
+        document: What a JSON reader returned; fields are taken out of it.
+
+    Returns:
+        The scenario with no issue or the warning, or None with the errors that remain.
+    """
     dropped: list[str] = []
     issues: tuple[Issue, ...] = ()
     for _ in range(MOST_ROUNDS):
