@@ -5,11 +5,12 @@ from planner.bands import band_for
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
-from planner.placement import Share, place
+from planner.placement import Share
+from planner.placement_llama_cpp import place_job
 from planner.plan_types import DevicePlan, Known, PeakBand, Plan, Verdict
 from planner.resolve import resolve
 from planner.scenario import Scenario
-from planner.serving import answer_serving, serving_ledgers
+from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
 from planner.training import trainable_params, training_ledger
 from planner.validation import check, model_for
 
@@ -34,7 +35,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     issues = check(scenario, resolved, model, tables)
     if any(issue.severity is Severity.ERROR for issue in issues):
         raise ScenarioError(issues)
-    shares = place(resolved, model, tables)
+    shares = place_job(resolved, model, tables)
     if resolved.is_training:
         ledgers = tuple(training_ledger(share, resolved, model, tables) for share in shares)
         serving = None
@@ -67,6 +68,13 @@ def usable_bytes(share: Share) -> tuple[int | None, str]:
     return share.gpu.usable_bytes, share.gpu.usable_source
 
 
+def _within_engine(usable: int | None, source: str, limit: int | None) -> tuple[int | None, str]:
+    """The smaller of what the card and what the engine's own rules allow; `engine` names the latter."""
+    if usable is None or limit is None or limit >= usable:
+        return usable, source
+    return limit, "engine"
+
+
 def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -> Verdict:
     """The rule of the scenario format: low > usable does not fit; high <= usable x (1 - margin) fits; else tight."""
     if band is None or usable is None:
@@ -80,6 +88,8 @@ def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -
 
 def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Tables) -> DevicePlan:
     usable, source = usable_bytes(share)
+    if not scenario.is_training:
+        usable, source = _within_engine(usable, source, engine_limit_bytes(share, ledger, scenario, tables))
     phase, peak = ledger.peak()
     band = band_for(peak, scenario, tables)
     return DevicePlan(

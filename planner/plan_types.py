@@ -57,7 +57,7 @@ class DevicePlan:
         stage: Pipeline stage, 0 where there is one.
         layers: Model layers held, as (first, one past last).
         usable_bytes: What the runtime can use on this card, None if not known.
-        usable_source: `given`, `read`, `rule`, `free` or `unknown`.
+        usable_source: `given`, `read`, `rule`, `free`, `unknown`, or `engine` where the engine's own rules allow less.
         ledger: Every entry on one device of the group.
         peak_phase: Fullest phase.
         peak_bytes: Bytes in it, all layers.
@@ -82,6 +82,20 @@ class DevicePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServingHost:
+    """What a server keeps in host memory: weights that stay there, caches, scratch buffers."""
+
+    weights_bytes: int = 0
+    kv_bytes: int = 0
+    compute_buffer_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything together."""
+        return self.weights_bytes + self.kv_bytes + self.compute_buffer_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingAnswer:
     """What a server can hold; sizes are of the fullest device unless said otherwise.
 
@@ -96,6 +110,11 @@ class ServingAnswer:
         context_tokens: The context `concurrency` refers to.
         needs_bytes: Least bytes for the asked context and concurrency, all layers, on one device.
         reserves_bytes: What the engine will take regardless.
+        device_pools_bytes: The KV pool of every group of devices, in order of `Plan.devices`.
+        kv_blocks: Blocks of the pool, 0 where the engine has none.
+        state_pool_bytes: Slots for recurrent states that the engine makes on the limiting device.
+        state_slots: How many sequences those slots serve.
+        host: What stays in host memory.
     """
 
     kv_bytes_per_token: int
@@ -108,6 +127,11 @@ class ServingAnswer:
     context_tokens: int
     needs_bytes: int
     reserves_bytes: int
+    device_pools_bytes: tuple[int, ...] = ()
+    kv_blocks: int = 0
+    state_pool_bytes: int = 0
+    state_slots: int = 0
+    host: ServingHost = ServingHost()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ from planner.runtimes.hf_trainer import HF_TRAINER
 from planner.runtimes.litgpt import LITGPT
 from planner.runtimes.megatron_lm import MEGATRON_LM
 from planner.runtimes.profile import Profile
+from planner.runtimes.serving import SERVING
 from planner.runtimes.torchtitan import TORCHTITAN
 from planner.runtimes.torchtune import TORCHTUNE
 from planner.runtimes.unsloth import UNSLOTH
-from planner.runtimes.vllm import VLLM
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
-    for profile in (GENERIC, DEEPSPEED, HF_TRAINER, LITGPT, MEGATRON_LM, TORCHTITAN, TORCHTUNE, UNSLOTH, VLLM)
+    for profile in (GENERIC, DEEPSPEED, HF_TRAINER, LITGPT, MEGATRON_LM, TORCHTITAN, TORCHTUNE, UNSLOTH, *SERVING)
 }
 
 

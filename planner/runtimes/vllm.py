@@ -1,12 +1,48 @@
-"""vLLM."""
+"""vLLM: defaults of `vllm serve`."""
 
+from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
+from planner.memory.weight_formats import declared_format
 from planner.model.spec import ModelSpec
-from planner.runtimes.profile import Defaults, Profile
+from planner.runtimes.profile import Defaults, Profile, Value
 from planner.scenario import Scenario
+
+LARGE_CARD_GIB = 70
+LARGE_CARD_TOKENS = 8192
+LARGE_CARD_SEQUENCES = 4 * 256
+SMALL_TOKENS = 2048
+SMALL_SEQUENCES = 256
+V1_FROM = (0, 8)
+CHUNKED_FROM = 32768
+"""The first generation read whole prompts up to this length, and in chunks beyond."""
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
-    return {"serving.weights": "bf16", "serving.kv_cache": "bf16", "serving.memory_utilization": 0.9}
+    weights = scenario.serving.weights or declared_format(model) or "bf16"
+    engine = scenario.runtime.engine or ("v1" if version_of(scenario) >= V1_FROM else "v0")
+    return {
+        "runtime.engine": engine,
+        "serving.weights": weights,
+        "serving.kv_cache": weights if weights in {"fp16", "fp32"} else "bf16",
+        "serving.max_model_len": longest_tokens(scenario, model),
+        "serving.memory_utilization": 0.9,
+        "serving.block_size": 16,
+        "serving.cuda_graphs": True,
+        "serving.prefix_caching": engine == "v1",
+        **_batch(scenario, model, engine),
+    }
+
+
+def _batch(scenario: Scenario, model: ModelSpec, engine: str) -> dict[str, Value]:
+    longest = longest_tokens(scenario, model)
+    if engine == "v0":
+        tokens = longest if longest <= CHUNKED_FROM else SMALL_TOKENS
+        return {"serving.batched_tokens": max(tokens, SMALL_TOKENS), "serving.max_sequences": SMALL_SEQUENCES}
+    size = memory_gib(scenario)
+    large = size is not None and size >= LARGE_CARD_GIB and "a100" not in scenario.hardware.devices[0].gpu
+    return {
+        "serving.batched_tokens": LARGE_CARD_TOKENS if large else SMALL_TOKENS,
+        "serving.max_sequences": LARGE_CARD_SEQUENCES if large else SMALL_SEQUENCES,
+    }
 
 
 VLLM = Profile(name="vllm", kind="serving", defaults=_defaults, reference="vllm_engine_args")

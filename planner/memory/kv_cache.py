@@ -1,0 +1,113 @@
+"""What one token, and one sequence, adds to the caches of a layer."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec
+from planner.units import ceil_div
+
+KV_BYTES: Final[dict[str, tuple[int, int]]] = {
+    "fp32": (1, 4), "bf16": (1, 2), "fp16": (1, 2), "fp8": (1, 1), "q8_0": (32, 34), "q6_0": (32, 26),
+    "q5_0": (32, 22), "q5_1": (32, 24), "q4_0": (32, 18), "q4_1": (32, 20), "iq4_nl": (32, 18),
+}  # fmt: skip
+"""Cache formats as (elements of a block, bytes of a block); ggml's types carry their scales inside."""
+
+WINDOWED: Final = frozenset({AttentionKind.SLIDING, AttentionKind.CHUNKED})
+GROWING: Final = frozenset({AttentionKind.FULL, AttentionKind.MLA, *WINDOWED})
+STATEFUL: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheShape:
+    """The cache of one layer on one device, in elements.
+
+    Attributes:
+        kind: The layer's attention kind.
+        key: Key elements per token (for MLA the latent and the rope part together).
+        value: Value elements per token, 0 where the latent serves for both.
+        index: Key elements per token of a sparse-attention indexer.
+        state: Elements of a recurrent state per sequence.
+        conv: Elements of a convolution state per sequence.
+        window: Tokens a windowed layer sees, None for all.
+    """
+
+    kind: AttentionKind
+    key: int = 0
+    value: int = 0
+    index: int = 0
+    state: int = 0
+    conv: int = 0
+    window: int | None = None
+
+    def token_bytes(self, key_format: str, value_format: str, index_format: str = "bf16") -> float:
+        """Bytes of one token in this layer; 0 where the cache does not grow."""
+        return (
+            self.key * element_bytes(key_format)
+            + self.value * element_bytes(value_format)
+            + self.index * element_bytes(index_format)
+        )
+
+
+def element_bytes(name: str) -> float:
+    """Bytes of one cached element, block scales spread over the block."""
+    elements, size = KV_BYTES[name]
+    return size / elements
+
+
+def kv_heads_on_rank(num_kv_heads: int, tensor: int) -> int:
+    """KV heads a tensor-parallel rank holds: never less than one, since a head cannot be divided."""
+    return max(1, ceil_div(num_kv_heads, tensor))
+
+
+def cache_shape(layer: Layer, tensor: int) -> CacheShape:
+    """The cache of a layer on one tensor-parallel rank. MLA's latent is whole on every rank; states are divided."""
+    shape = layer.attention
+    if shape.kind in STATEFUL:
+        return CacheShape(
+            kind=shape.kind,
+            state=ceil_div(shape.state_elements, tensor),
+            conv=ceil_div(shape.conv_state_elements, tensor),
+        )
+    if shape.kind not in GROWING or shape.shares_kv:
+        return CacheShape(kind=AttentionKind.NONE)
+    if shape.kind is AttentionKind.MLA:
+        latent = shape.kv_lora_rank + shape.qk_rope_head_dim
+        return CacheShape(kind=shape.kind, key=latent, index=shape.index_head_dim)
+    return _head_shape(shape, tensor)
+
+
+def _head_shape(shape: Attention, tensor: int) -> CacheShape:
+    heads = kv_heads_on_rank(shape.num_kv_heads, tensor)
+    return CacheShape(
+        kind=shape.kind,
+        key=heads * shape.head_dim,
+        value=heads * shape.v_head_dim,
+        index=shape.index_head_dim,
+        window=shape.window if shape.kind in WINDOWED else None,
+    )
+
+
+def expanded_mla_shape(layer: Layer, tensor: int) -> CacheShape:
+    """The cache of an MLA layer in an engine that stores decompressed heads (llama.cpp without MLA, old vLLM)."""
+    shape = layer.attention
+    heads = ceil_div(shape.num_heads, tensor)
+    return CacheShape(kind=AttentionKind.FULL, key=heads * shape.head_dim, value=heads * shape.v_head_dim)
+
+
+def shapes_by_count(layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False) -> dict[CacheShape, int]:
+    """Distinct cache shapes of some layers with how many layers have them, empty caches left out."""
+    made: dict[int, CacheShape] = {}
+    counts: dict[CacheShape, int] = {}
+    for layer in layers:
+        shape = made.get(id(layer))
+        if shape is None:
+            mla = layer.attention.kind is AttentionKind.MLA
+            shape = expanded_mla_shape(layer, tensor) if mla and expand_mla else cache_shape(layer, tensor)
+            made[id(layer)] = shape
+        counts[shape] = counts.get(shape, 0) + 1
+    return {shape: count for shape, count in counts.items() if shape.kind is not AttentionKind.NONE}
+
+
+def is_hybrid(model: ModelSpec) -> bool:
+    """Whether layers of a model cache in more than one way."""
+    return len({layer.attention.kind for layer in model.layers if layer.attention.kind is not AttentionKind.NONE}) > 1

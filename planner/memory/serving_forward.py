@@ -1,0 +1,50 @@
+"""Working memory of a forward pass without gradients: the widest moment of a layer, and the sampler's logits."""
+
+from dataclasses import dataclass
+
+from planner.memory.serving_weights import counted
+from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec
+from planner.placement import Share
+from planner.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardWidth:
+    """Elements per token at the widest moment of the widest layer on one rank.
+
+    Attributes:
+        inner: Elements in the feed-forward (or attention) half.
+        hidden: Width of the residual stream.
+    """
+
+    inner: int
+    hidden: int
+
+
+def forward_width(share: Share, model: ModelSpec) -> ForwardWidth:
+    """The widest layer of a share."""
+    widths = [layer_width(layer, model.hidden_size, share.tensor) for layer, _ in counted(share.layers)]
+    return ForwardWidth(inner=max(widths, default=0), hidden=model.hidden_size)
+
+
+def layer_width(layer: Layer, hidden: int, tensor: int) -> int:
+    """Elements per token that a layer's widest moment holds beside the residual stream.
+
+    Gated MLP: both halves of the up projection and their product. Plain MLP: before and after the activation. Experts:
+    the same for every expert a token visits, and each one's output. Attention: query, key, value and the output.
+    """
+    mlp, attention = layer.mlp, layer.attention
+    inner = (3 if mlp.gated else 2) * mlp.intermediate_size
+    if mlp.kind is MlpKind.MOE:
+        shared = 3 * mlp.shared_intermediate_size
+        routed = mlp.experts_per_token * (ceil_div(inner, tensor) + hidden)
+        wide = max(routed, ceil_div(shared, tensor))
+    elif mlp.kind is MlpKind.NONE:
+        wide = 0
+    else:
+        wide = ceil_div(inner, tensor)
+    heads = attention.num_heads * attention.v_head_dim
+    mixer = attention.q_width + attention.k_width + attention.v_width + heads
+    if attention.kind in {AttentionKind.NONE}:
+        mixer = 0
+    return max(wide, ceil_div(mixer, tensor))

@@ -1,0 +1,49 @@
+"""What a llama.cpp device holds: the cache is the context that was asked for; the card says how much more would fit."""
+
+from planner.hardware import Tables
+from planner.ledger import Ledger
+from planner.memory.kv_cache import STATEFUL
+from planner.memory.serving_answer import DeviceAnswer, usable_bytes
+from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
+from planner.memory.serving_demand import demand, longest_tokens, workload_tokens
+from planner.memory.serving_llama_cache import caps_windows, device_shapes, sequences_of
+from planner.model.spec import ModelSpec
+from planner.placement import Share
+from planner.scenario import Scenario
+
+
+def llama_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, _tables: Tables) -> DeviceAnswer:
+    """Tokens, longest context and sequences of one device.
+
+    The cache holds `max_model_len` tokens in all. `longest_tokens` is the context the card could hold if it were asked
+    for: what is left beside weights, buffers, states and capped windows, at the price of a token; never more than the
+    asked context where one is given.
+    """
+    key = scenario.serving.kv_cache or "fp16"
+    value = scenario.serving.kv_cache_v or key
+    shapes = device_shapes(share, scenario)
+    capped = caps_windows(scenario)
+    token = sum(
+        n * s.token_bytes(key, value) for s, n in shapes.items() if s.window is None or not capped
+    )
+    state = sum(n * (s.state + s.conv) * 4 for s, n in shapes.items() if s.kind in STATEFUL)
+    context = longest_tokens(scenario, model)
+    grown = ledger.total(*KV_NAMES, STATE_NAME)
+    taken = ledger.peak()[1]
+    usable = usable_bytes(share)
+    longest = context
+    if usable is not None and token:
+        spare = usable - taken
+        longest = min(context, context + int(spare // token)) if spare < 0 else context
+    asked = demand(scenario, model, share)
+    each = asked.context_tokens if workload_tokens(scenario) else max(1, context // sequences_of(scenario))
+    return DeviceAnswer(
+        kv_bytes_per_token=round(token),
+        state_bytes_per_sequence=round(state),
+        budget_bytes=None,
+        pool_bytes=grown,
+        tokens=context,
+        longest_tokens=max(0, longest),
+        concurrency=context / each,
+        reserves_bytes=taken,
+    )

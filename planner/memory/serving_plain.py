@@ -1,0 +1,110 @@
+"""Engines without a profile run in their start-up: SGLang, TensorRT-LLM, TGI, MLC, and `generate` of Transformers."""
+
+from planner.hardware import Tables
+from planner.ledger import Category, Entry, Layer, Ledger, Symbol
+from planner.memory.kv_cache import STATEFUL, shapes_by_count
+from planner.memory.serving_answer import DeviceAnswer, usable_bytes
+from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
+from planner.memory.serving_demand import Demand, demand, workload_tokens
+from planner.memory.serving_entry import RUNNING, WORKING, entry
+from planner.memory.serving_forward import forward_width
+from planner.memory.serving_vllm import capture_sizes, context_entries, kv_formats, weight_entries
+from planner.model.spec import ModelSpec
+from planner.placement import Share
+from planner.scenario import Scenario
+from planner.units import round_up
+
+PAGE_TOKENS = {"tensorrt_llm": 32, "mlc_llm": 16}
+
+
+def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> list[Entry]:
+    """Every term of one device of such an engine."""
+    asked = demand(scenario, model, share)
+    return [
+        *weight_entries(share, scenario, model),
+        working_entry(share, scenario, model, asked, tables),
+        *graph_entries(share, scenario, asked, tables),
+        *kv_entries(share, scenario, asked),
+        *context_entries(share, tables, communicators=share.tensor > 1),
+    ]
+
+
+def working_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
+    """The widest moment of a step, or the logits of every running sequence in 32 bit beside their 16-bit source."""
+    width = forward_width(share, model)
+    tokens = min(asked.prefill_tokens, asked.batched_tokens)
+    formula = "T*(m + a*h)*2"
+    symbols: tuple[Symbol, ...] = (
+        ("T", tokens), ("m", width.inner), ("a", tables.value("vllm_hidden_copies")), ("h", width.hidden),
+    )  # fmt: skip
+    if share.holds_head and model.head is not None:
+        formula = f"max({formula}, B*V*(2 + 4 + 4))"
+        symbols = (*symbols, ("B", asked.sequences), ("V", model.vocab_size))
+    return entry(
+        Category.ACTIVATIONS, "activation_peak", formula, symbols, "forward_working_set", phases=WORKING, estimate=True
+    )
+
+
+def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Tables) -> list[Entry]:
+    """Decode graphs, one for each captured batch size, priced like vLLM's."""
+    if not scenario.serving.cuda_graphs:
+        return []
+    largest = scenario.serving.cuda_graph_max_batch or min(asked.max_sequences, 160)
+    symbols: tuple[Symbol, ...] = (
+        ("g", capture_sizes(largest)),
+        ("c_0", tables.value("vllm_graph_bytes")),
+        ("c_L", tables.value("vllm_graph_layer_bytes")),
+        ("L", len(share.layers)),
+    )
+    return [
+        entry(
+            Category.ALLOCATOR, "cuda_graphs", "g*(c_0 + c_L*L)", symbols, "vllm_cuda_graphs",
+            phases=RUNNING, layer=Layer.RESERVED, estimate=True,
+        )
+    ]  # fmt: skip
+
+
+def kv_entries(share: Share, scenario: Scenario, asked: Demand) -> list[Entry]:
+    """Keys, values and states of the asked load; windows are kept whole, as these engines do."""
+    page = PAGE_TOKENS.get(scenario.runtime.name, 1)
+    cells = asked.sequences * round_up(asked.context_tokens, page)
+    key, value = kv_formats(scenario)
+    entries = []
+    for shape, layers in shapes_by_count(share.layers, share.tensor).items():
+        if shape.kind in STATEFUL:
+            entries.append(state_entry(shape, layers, asked.sequences, 4, 2, "state_cache"))
+        else:
+            entries.append(cache_entry(shape, layers, cells, key, value))
+    return entries
+
+
+def no_rule(_share: Share, _ledger: Ledger, _scenario: Scenario, _tables: Tables) -> int | None:
+    """No budget: the cache grows with the load until the card is full."""
+    return None
+
+
+def dynamic_answer(
+    share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, _tables: Tables
+) -> DeviceAnswer:
+    """What a cache that grows with the load can hold on the card."""
+    asked = demand(scenario, model, share)
+    context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
+    key, value = kv_formats(scenario)
+    shapes = shapes_by_count(share.layers, share.tensor)
+    token = sum(n * s.token_bytes(key, value) for s, n in shapes.items())
+    state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
+    taken = ledger.peak()[1]
+    caches = ledger.total(*KV_NAMES, STATE_NAME)
+    usable = usable_bytes(share)
+    left = caches if usable is None else max(0, usable - (taken - caches))
+    sequence = context * token + state
+    return DeviceAnswer(
+        kv_bytes_per_token=round(token),
+        state_bytes_per_sequence=state,
+        budget_bytes=None,
+        pool_bytes=left,
+        tokens=int(left // token) if token else asked.sequences * context,
+        longest_tokens=min(asked.longest_tokens, int(max(0, left - state) // token)) if token else asked.longest_tokens,
+        concurrency=left / sequence if sequence else float(asked.sequences),
+        reserves_bytes=taken,
+    )

@@ -1,0 +1,195 @@
+"""Engines that turn what is left of a card into one pool of KV blocks: what is left, and what it holds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.hardware import Tables
+from planner.ledger import Category, Ledger
+from planner.memory.kv_cache import STATEFUL, shapes_by_count
+from planner.memory.serving_answer import DeviceAnswer, usable_bytes
+from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
+from planner.memory.serving_demand import demand, workload_tokens
+from planner.memory.serving_paged import PagedPool
+from planner.memory.serving_vllm import budget_bytes, inside_names, vllm_pool
+from planner.model.spec import ModelSpec
+from planner.placement import Share
+from planner.scenario import Scenario
+
+CACHES: Final = (*KV_NAMES, STATE_NAME)
+
+
+def weights_bytes(ledger: Ledger) -> int:
+    """Bytes of every weight entry."""
+    return sum(e.bytes for e in ledger.entries if e.category is Category.WEIGHTS)
+
+
+def non_cache_bytes(ledger: Ledger) -> int:
+    """The peak without the caches of the asked load."""
+    return ledger.peak()[1] - ledger.total(*CACHES)
+
+
+# --- vLLM
+
+
+def vllm_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: Tables) -> int | None:
+    """Share of the total, less weights, the profile run's peak and what it finds outside PyTorch."""
+    budget = budget_bytes(share, scenario)
+    if budget is None:
+        return None
+    return budget - weights_bytes(ledger) - ledger.total(*inside_names(scenario))
+
+
+def vllm_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+    """Blocks, tokens and sequences of the pool, in vLLM's own rounding."""
+    available = vllm_available(share, ledger, scenario, tables)
+    pool_bytes = ledger.total(*CACHES) if available is None else max(0, available)
+    outside = non_cache_bytes(ledger) - weights_bytes(ledger) - ledger.total(*inside_names(scenario))
+    budget = budget_bytes(share, scenario)
+    taken = ledger.peak()[1] if budget is None else budget + outside
+    return pool_answer(vllm_pool(share, scenario, model), pool_bytes, share, scenario, model, budget, taken)
+
+
+def pool_answer(
+    pool: PagedPool,
+    pool_bytes: int,
+    share: Share,
+    scenario: Scenario,
+    model: ModelSpec,
+    budget: int | None,
+    taken: int,
+) -> DeviceAnswer:
+    """What a pool of blocks holds.
+
+    Args:
+        pool: Its layout.
+        pool_bytes: Its size.
+        share: The device.
+        scenario: The question.
+        model: The model.
+        budget: What the engine claims in all.
+        taken: What it takes whatever the load.
+    """
+    asked = demand(scenario, model, share)
+    context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
+    cap = scenario.serving.max_total_tokens
+    if not pool.groups:
+        sequences = float(asked.max_sequences)
+        return DeviceAnswer(
+            kv_bytes_per_token=0, state_bytes_per_sequence=0, budget_bytes=budget, pool_bytes=pool_bytes,
+            tokens=int(sequences) * context, longest_tokens=asked.longest_tokens, concurrency=sequences,
+            reserves_bytes=taken,
+        )  # fmt: skip
+    blocks = pool_bytes // pool.block_bytes
+    if cap is not None:
+        blocks = min(blocks, cap * len(pool.groups) // pool.block_tokens)
+    states = [group for group in pool.groups if group.kind in STATEFUL]
+    return DeviceAnswer(
+        kv_bytes_per_token=round(pool.token_bytes * (len(pool.groups) - len(states)) / len(pool.groups)),
+        state_bytes_per_sequence=len(states) * pool.block_bytes,
+        budget_bytes=budget,
+        pool_bytes=min(pool_bytes, blocks * pool.block_bytes) if cap is not None else pool_bytes,
+        tokens=pool.tokens(blocks),
+        longest_tokens=pool.longest(blocks, asked.longest_tokens),
+        concurrency=blocks / pool.blocks_for(context),
+        reserves_bytes=taken,
+        blocks=blocks,
+    )
+
+
+# --- engines that take a share of what is left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRule:
+    """How an engine sizes its pool.
+
+    Attributes:
+        share: `memory_utilization` where the user gives none.
+        of_left: The share is of what is left after everything else, not of the card.
+        counts_working: Working memory has to fit into the claimed share too.
+    """
+
+    share: float
+    of_left: bool
+    counts_working: bool
+
+
+LEFT_RULES: Final[dict[str, LeftRule]] = {
+    "tensorrt_llm": LeftRule(share=0.9, of_left=True, counts_working=True),
+    "tgi": LeftRule(share=1.0, of_left=False, counts_working=True),
+    "mlc_llm": LeftRule(share=0.85, of_left=False, counts_working=True),
+}
+
+
+def left_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: Tables) -> int | None:
+    """What such an engine leaves for its pool."""
+    total = usable_bytes(share)
+    if total is None:
+        return None
+    rule = LEFT_RULES.get(scenario.runtime.name, LEFT_RULES["tgi"])
+    fraction = scenario.serving.memory_utilization or rule.share
+    other = non_cache_bytes(ledger)
+    return int((total - other) * fraction) if rule.of_left else int(total * fraction) - other
+
+
+def left_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+    """What the pool of such an engine holds."""
+    available = left_available(share, ledger, scenario, tables)
+    pool_bytes = ledger.total(*CACHES) if available is None else max(0, available)
+    taken = non_cache_bytes(ledger) + pool_bytes
+    budget = None if available is None else taken
+    return pool_answer(vllm_pool(share, scenario, model), pool_bytes, share, scenario, model, budget, taken)
+
+
+# --- SGLang
+
+
+def sglang_start_bytes(share: Share, ledger: Ledger) -> int | None:
+    """Free memory before the weights: the card less what the process already holds."""
+    total = usable_bytes(share)
+    return None if total is None else total - ledger.total("cuda_context")
+
+
+def sglang_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: Tables) -> int | None:
+    """Static share of the free memory at the start, less the weights; working memory lives in the rest."""
+    start = sglang_start_bytes(share, ledger)
+    if start is None:
+        return None
+    return int(start * (scenario.serving.memory_utilization or 0.88)) - weights_bytes(ledger)
+
+
+STATE_RATIO: Final = 0.9
+"""Recurrent states against keys and values in SGLang's division of the pool (`mamba_full_memory_ratio`)."""
+
+
+def sglang_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+    """Tokens of the pool; where a model has recurrent layers, their slots take their part first."""
+    available = sglang_available(share, ledger, scenario, tables)
+    asked = demand(scenario, model, share)
+    context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
+    shapes = shapes_by_count(share.layers, share.tensor)
+    key = scenario.serving.kv_cache or "bf16"
+    token = sum(n * s.token_bytes(key, scenario.serving.kv_cache_v or key) for s, n in shapes.items())
+    state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
+    pool = ledger.total(*CACHES) if available is None else max(0, available)
+    caches = round(pool / (1 + STATE_RATIO)) if state else pool
+    tokens = int(caches // token) if token else asked.max_sequences * context
+    if scenario.serving.max_total_tokens is not None:
+        tokens = min(tokens, scenario.serving.max_total_tokens)
+    slots = (pool - caches) // state if state else tokens
+    working = ledger.peak()[1] - ledger.total(*CACHES)
+    taken = working + round(tokens * token) + (pool - caches if state else 0)
+    return DeviceAnswer(
+        kv_bytes_per_token=round(token),
+        state_bytes_per_sequence=state,
+        budget_bytes=None if available is None else weights_bytes(ledger) + available,
+        pool_bytes=round(tokens * token),
+        tokens=tokens,
+        longest_tokens=min(tokens, asked.longest_tokens),
+        concurrency=min(tokens / context, float(slots)),
+        reserves_bytes=taken,
+        state_pool_bytes=slots * state,
+        state_slots=slots if state else 0,
+    )
+
+

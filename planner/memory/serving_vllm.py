@@ -1,0 +1,221 @@
+"""vLLM and its fork Aphrodite: weights, the profile run's peak, graphs, and the KV pool inside a share of the card.
+
+The engine claims ``memory_utilization`` of the card's total. What weights, the peak of a dummy step and everything outside
+PyTorch leave of it becomes the KV pool, whatever the load. A sequence of ``max_model_len`` must fit the pool or the
+engine refuses to start.
+"""
+
+from typing import Final
+
+from planner.hardware import Tables, cuda_context_bytes
+from planner.ledger import Category, Entry, Layer, Symbol
+from planner.memory.kv_cache import shapes_by_count
+from planner.memory.serving_cache_entries import cache_entry, pool_entry
+from planner.memory.serving_demand import Demand, demand, version_of
+from planner.memory.serving_entry import LOADED, RUNNING, WORKING, entry
+from planner.memory.serving_forward import forward_width
+from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
+from planner.memory.serving_weights import engine_elements, part_entries, plain_format
+from planner.memory.weight_formats import FORMATS, config_value, engine_format
+from planner.model.spec import AttentionKind, ModelSpec
+from planner.placement import Share
+from planner.scenario import Scenario
+from planner.units import round_up
+
+SMALL_SAMPLER: Final = (0, 17)
+"""From here on sampling takes fewer logits-sized copies."""
+LATER_NON_TORCH: Final = (0, 18)
+GRAPHS_IN_BUDGET: Final = (0, 21)
+FULL_GRAPHS: Final = (0, 11)
+"""From here on decode steps are captured a second time as full graphs."""
+HYBRID_POOL: Final = (0, 9)
+NO_LATENT_CACHE: Final = (0, 7)
+"""Before this, latent attention was cached as decompressed heads."""
+
+INSIDE: Final = frozenset({"activation_peak", "non_torch"})
+
+
+def vllm_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> list[Entry]:
+    """Every term of one device."""
+    asked = demand(scenario, model, share)
+    return [
+        *weight_entries(share, scenario, model),
+        activation_entry(share, scenario, model, asked, tables),
+        non_torch_entry(share, scenario, tables),
+        *graph_entries(share, scenario, asked, tables),
+        *kv_entries(share, scenario, model, asked),
+        *context_entries(share, tables, communicators=share.tensor > 1),
+    ]
+
+
+def is_v0(scenario: Scenario) -> bool:
+    """Whether the first engine generation runs."""
+    return scenario.runtime.engine == "v0"
+
+
+# --- weights
+
+
+def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[Entry]:
+    """Weights by part, and the table of rotary angles, which every rank holds whole."""
+    serving = scenario.serving
+    base = engine_format(serving.weights or "bf16", model) or FORMATS["bf16"]
+    experts = engine_format(serving.expert_weights, model) if serving.expert_weights else None
+    plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
+    elements = engine_elements(share, model, base, experts or base, plain, scenario.parallel)
+    return [*part_entries(elements), *rope_entries(share, model, int(plain.bytes))]
+
+
+def rope_entries(share: Share, model: ModelSpec, width_bytes: int) -> list[Entry]:
+    """Cosines and sines for every position the config names, kept once a rank."""
+    positions = model.max_position_embeddings
+    if model.position_embedding != "rope" or positions is None or not share.layers:
+        return []
+    shape = share.layers[0].attention
+    share_of_head = config_value(model, "partial_rotary_factor")
+    fraction = share_of_head if isinstance(share_of_head, int | float) else 1
+    width = shape.qk_rope_head_dim if shape.kind is AttentionKind.MLA else round(shape.head_dim * fraction)
+    symbols: tuple[Symbol, ...] = (("P", positions), ("d", width), ("w", width_bytes))
+    return [entry(Category.WEIGHTS, "rope_cache", "P*d*w", symbols, "vllm_rotary_embedding", phases=LOADED)]
+
+
+# --- working memory
+
+
+def activation_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
+    """The peak of the profile run: a full step of tokens, or the sampler over a full batch, whichever is larger."""
+    width = forward_width(share, model)
+    element = 4 if scenario.serving.weights == "fp32" else 2
+    small = version_of(scenario) >= SMALL_SAMPLER and not is_v0(scenario)
+    copies = tables.value("vllm_sampler_bytes_per_logit" if small else "vllm_sampler_bytes_per_logit_before_017")
+    residuals = tables.value("vllm_v0_hidden_copies" if is_v0(scenario) else "vllm_hidden_copies")
+    forward = "T*(m + a*h)*w"
+    symbols: tuple[Symbol, ...] = (("T", asked.batched_tokens), ("m", width.inner), ("a", residuals), ("h", width.hidden), ("w", element))
+    if share.holds_head and model.head is not None:
+        forward = f"max({forward}, S*V*c + 2*T*h*w)"
+        sequences = min(asked.max_sequences, asked.batched_tokens)
+        symbols = (*symbols, ("S", sequences), ("V", model.vocab_size), ("c", copies + element - 2))
+    if share.stage > 0:
+        forward = f"{forward} + 2*T*h*w"
+    return entry(
+        Category.ACTIVATIONS, "activation_peak", forward, symbols, "vllm_profile_run", phases=WORKING, estimate=True
+    )
+
+
+def non_torch_entry(share: Share, scenario: Scenario, tables: Tables) -> Entry:
+    """What the profile run finds outside PyTorch: libraries, and communication buffers once ranks are joined."""
+    later = version_of(scenario) >= LATER_NON_TORCH and not is_v0(scenario)
+    if share.tensor > 1:
+        name = "vllm_non_torch_tensor_parallel_bytes" if later else "vllm_non_torch_tensor_parallel_before_018_bytes"
+    elif share.num_stages > 1:
+        name = "vllm_non_torch_pipeline_bytes"
+    else:
+        name = "vllm_non_torch_bytes" if later else "vllm_non_torch_before_018_bytes"
+    category = Category.COMMUNICATION if share.tensor > 1 else Category.CONTEXT
+    return entry(
+        category, "non_torch", "c", (("c", tables.value(name)),), "vllm_profile_run",
+        phases=RUNNING, layer=Layer.PROCESS, estimate=True,
+    )  # fmt: skip
+
+
+def capture_sizes(largest: int) -> int:
+    """Batch sizes a graph is captured for: 1, 2, 4, every 8 below 256, every 16 up to the largest."""
+    if largest < 1:
+        return 0
+    small = sum(1 for size in (1, 2, 4) if size <= largest)
+    return small + max(0, (min(largest, 255)) // 8) + max(0, (largest - 256) // 16 + 1 if largest >= 256 else 0)
+
+
+def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Tables) -> list[Entry]:
+    """Captured graphs: a fixed part and a part per layer for each captured batch size."""
+    if scenario.serving.cuda_graphs is False:
+        return []
+    largest = scenario.serving.cuda_graph_max_batch or min(2 * asked.max_sequences, 512)
+    sets = 2 if version_of(scenario) >= FULL_GRAPHS and not is_v0(scenario) else 1
+    symbols: tuple[Symbol, ...] = (
+        ("g", sets * capture_sizes(largest)),
+        ("c_0", tables.value("vllm_graph_bytes")),
+        ("c_L", tables.value("vllm_graph_layer_bytes")),
+        ("L", len(share.layers)),
+    )
+    return [
+        entry(
+            Category.ALLOCATOR, "cuda_graphs", "g*(c_0 + c_L*L)", symbols, "vllm_cuda_graphs",
+            phases=RUNNING, layer=Layer.RESERVED, estimate=True,
+        )
+    ]  # fmt: skip
+
+
+def context_entries(share: Share, tables: Tables, *, communicators: bool) -> list[Entry]:
+    """What the process holds before its first tensor; ranks that are joined hold communicators too."""
+    base = cuda_context_bytes(share.gpu, tables)
+    if base is None:
+        return []
+    formula, symbols = "c", (("c", base),)
+    if communicators:
+        formula, symbols = "c + n", (("c", base), ("n", round(tables.value("nccl_communicator_bytes"))))
+    return [
+        entry(
+            Category.CONTEXT, "cuda_context", formula, symbols, "cuda_context", layer=Layer.PROCESS, estimate=True
+        )
+    ]
+
+
+# --- KV cache
+
+
+def kv_formats(scenario: Scenario) -> tuple[str, str]:
+    """Formats of keys and values."""
+    key = scenario.serving.kv_cache or "bf16"
+    return key, scenario.serving.kv_cache_v or key
+
+
+def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
+    """The block pool of one device."""
+    version = version_of(scenario)
+    expand = version < NO_LATENT_CACHE
+    key, value = kv_formats(scenario)
+    return paged_pool(
+        shapes_by_count(share.layers, share.tensor, expand_mla=expand),
+        key_format=key,
+        value_format=value,
+        block_tokens=scenario.serving.block_size or 16,
+        batched_tokens=demand(scenario, model, share).batched_tokens,
+        hybrid=version >= HYBRID_POOL and not is_v0(scenario),
+        pad_limit=PAD_LIMIT_LATER if version >= SMALL_SAMPLER else PAD_LIMIT,
+    )
+
+
+def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
+    """The cache of the asked load, whole blocks; at least one sequence of the longest length, or vLLM won't start."""
+    pool = vllm_pool(share, scenario, model)
+    if not pool.groups:
+        return []
+    load = asked.sequences * pool.blocks_for(asked.context_tokens)
+    sequences, context = asked.sequences, asked.context_tokens
+    if load < pool.blocks_for(asked.longest_tokens):
+        sequences, context = 1, asked.longest_tokens
+    if len(pool.groups) > 1 or pool.group_layers > 1:
+        return [pool_entry(pool, sequences, context, "vllm_kv_groups")]
+    key, value = kv_formats(scenario)
+    cells = sequences * round_up(context, pool.block_tokens)
+    shapes = shapes_by_count(share.layers, share.tensor, expand_mla=version_of(scenario) < NO_LATENT_CACHE)
+    return [cache_entry(shape, count, cells, key, value) for shape, count in shapes.items()]
+
+
+def budget_bytes(share: Share, scenario: Scenario) -> int | None:
+    """What the engine claims in all; None where the card's size is not known."""
+    total = share.gpu.usable_bytes
+    return None if total is None else int(total * (scenario.serving.memory_utilization or 0.9))
+
+
+def inside_names(scenario: Scenario) -> frozenset[str]:
+    """Entries that the claimed share has to hold, weights and cache aside."""
+    return INSIDE | {"cuda_graphs"} if version_of(scenario) >= GRAPHS_IN_BUDGET else INSIDE
+
+
+def refuses_at_start(share: Share, scenario: Scenario) -> bool:
+    """Whether other processes leave less free than the engine claims, which the second generation refuses."""
+    budget = budget_bytes(share, scenario)
+    free = share.device.free_bytes
+    return budget is not None and free is not None and free < budget and not is_v0(scenario)

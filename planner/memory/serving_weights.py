@@ -1,0 +1,215 @@
+"""Weights of a server on one device: elements by part and number format, as tensor parallelism divides them."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from planner.ledger import Category, Entry
+from planner.memory.serving_entry import LOADED, entry
+from planner.memory.weight_formats import FORMATS, WeightFormat
+from planner.model.spec import AttentionKind, Layer, Linear, ModelSpec, Part, Split
+from planner.placement import Share
+from planner.scenario import Parallel
+from planner.units import ceil_div, round_up
+
+Elements = dict[tuple[Part, WeightFormat], int]
+"""Elements by part of the model and number format."""
+
+FormatOf = Callable[[Linear], WeightFormat]
+
+KEY_VALUE_NAMES: Final = frozenset({"k_proj", "v_proj", "key", "value", "wk", "wv", "k", "v"})
+VOCAB_STEP: Final = 64
+"""vLLM and SGLang pad the vocabulary to a multiple of this before they divide it."""
+
+PART_NAMES: Final[dict[Part, str]] = {part: f"weights_{part.value}" for part in Part}
+
+
+def add(elements: Elements, part: Part, kind: WeightFormat, count: int) -> None:
+    """Count `count` elements more."""
+    if count:
+        elements[part, kind] = elements.get((part, kind), 0) + count
+
+
+def divided_weights(linear: Linear, layer: Layer | None, tensor: int) -> int:
+    """Elements of a matrix's copies on one rank, biases left out.
+
+    Column-parallel divides outputs, row-parallel inputs. Key and value heads fewer than ranks are repeated, so a rank
+    never holds less than one head.
+    """
+    rows, columns = linear.out_features, linear.in_features
+    if linear.split is Split.COLUMN:
+        rows = _divided_rows(linear, layer, tensor)
+    elif linear.split is Split.ROW:
+        columns = ceil_div(columns, tensor)
+    elif linear.split is Split.VOCAB:
+        rows = ceil_div(round_up(rows, VOCAB_STEP), tensor) if tensor > 1 else rows
+    return rows * columns * linear.copies
+
+
+def _divided_rows(linear: Linear, layer: Layer | None, tensor: int) -> int:
+    rows = linear.out_features
+    shape = layer.attention if layer else None
+    if shape is None or not 0 < shape.num_kv_heads < tensor or shape.kind is AttentionKind.MLA:
+        return ceil_div(rows, tensor)
+    if linear.name in KEY_VALUE_NAMES:
+        return rows // shape.num_kv_heads
+    fused = shape.q_width + shape.k_width + shape.v_width
+    if linear.part is Part.ATTENTION and rows == fused:
+        return ceil_div(shape.q_width, tensor) + (shape.k_width + shape.v_width) // shape.num_kv_heads
+    return ceil_div(rows, tensor)
+
+
+def divided_bias(linear: Linear, layer: Layer | None, tensor: int) -> int:
+    """Elements of the biases on one rank: divided with the outputs, whole for row-parallel matrices."""
+    if not linear.bias_features:
+        return 0
+    if linear.split is Split.COLUMN:
+        return _divided_rows(linear, layer, tensor) * linear.copies
+    return linear.bias_features * linear.copies
+
+
+def expert_split(parallel: Parallel, tensor: int) -> tuple[int, int]:
+    """How a rank's experts are divided: (ranks that share the list of experts, ranks that share each expert)."""
+    if parallel.expert == 1:
+        return 1, tensor
+    return parallel.expert, parallel.expert_tensor or max(1, tensor // parallel.expert)
+
+
+def layer_elements(
+    elements: Elements, layer: Layer, times: int, format_of: FormatOf, plain: WeightFormat, parallel: Parallel, tensor: int
+) -> None:
+    """Add `times` equal layers to a count.
+
+    Args:
+        elements: The count so far.
+        layer: The layer.
+        times: How many of them the device holds.
+        format_of: Format of a matrix.
+        plain: Format of biases, norms and other vectors.
+        parallel: Expert parallelism.
+        tensor: Tensor-parallel degree.
+    """
+    lists, each = expert_split(parallel, tensor)
+    for linear in layer.linears:
+        if linear.part is Part.EXPERTS:
+            kept = ceil_div(linear.copies, lists) / linear.copies
+            weights = round(divided_weights(linear, None, each) * kept)
+            bias = round(divided_bias(linear, None, each) * kept)
+        else:
+            weights, bias = divided_weights(linear, layer, tensor), divided_bias(linear, layer, tensor)
+        kind = format_of(linear)
+        add(elements, linear.part, kind, weights * times)
+        add(elements, linear.part, plain, bias * times)
+        if kind.channel_bytes:
+            add(elements, linear.part, FORMATS["fp32"], linear.out_features * linear.copies * times)
+    add(elements, Part.NORM, plain, layer.norm_params * times)
+    add(elements, Part.ATTENTION, plain, layer.vector_params * times)
+
+
+def counted(layers: Iterable[Layer]) -> tuple[tuple[Layer, int], ...]:
+    """Distinct layer objects with how often each stands in the list (a model shares equal layers)."""
+    seen: dict[int, list[Layer]] = {}
+    for layer in layers:
+        seen.setdefault(id(layer), []).append(layer)
+    return tuple((group[0], len(group)) for group in seen.values())
+
+
+def embedding_elements(model: ModelSpec, tensor: int) -> int:
+    """Token embedding on one rank, divided over a padded vocabulary."""
+    if tensor == 1 or model.vocab_size == 0:
+        return model.embedding_params
+    width = model.embedding_params // model.vocab_size
+    return ceil_div(round_up(model.vocab_size, VOCAB_STEP), tensor) * width
+
+
+def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: WeightFormat) -> None:
+    """Add what lies outside the layers: embedding, positions, last norm, head, towers.
+
+    A tied head costs nothing where the embedding is on the same device, and a copy on the last stage of a pipeline.
+    """
+    tensor = share.tensor
+    if share.holds_embedding:
+        add(elements, Part.EMBEDDING, plain, embedding_elements(model, tensor))
+        add(elements, Part.EMBEDDING, plain, model.position_params)
+        for block in model.blocks:
+            if block.counted and block.stage == "first":
+                add(elements, Part.OTHER, plain, block.params)
+    if not share.holds_head:
+        return
+    add(elements, Part.NORM, plain, model.final_norm_params)
+    for block in model.blocks:
+        if block.counted and block.stage != "first":
+            add(elements, Part.OTHER, plain, block.params)
+    if model.head is None:
+        return
+    if not (model.tie_word_embeddings and share.holds_embedding):
+        add(elements, Part.HEAD, plain, divided_weights(model.head, None, tensor))
+    add(elements, Part.HEAD, plain, ceil_div(model.head.bias_features, tensor))
+
+
+def engine_elements(
+    share: Share, model: ModelSpec, base: WeightFormat, experts: WeightFormat, plain: WeightFormat, parallel: Parallel
+) -> Elements:
+    """Elements of a paged engine's weights on one device of a share.
+
+    Args:
+        share: The layers and the tensor-parallel degree.
+        model: The model.
+        base: Format of quantized linears.
+        experts: Format of routed experts.
+        plain: 16-bit (or 32-bit) format of everything else.
+        parallel: Expert parallelism.
+    """
+
+    def format_of(linear: Linear) -> WeightFormat:
+        if linear.part is Part.EXPERTS:
+            return experts
+        if base.family == "plain":
+            return base
+        return base if linear.quantizable and not (base.experts_only and model.has_experts) else plain
+
+    elements: Elements = {}
+    for layer, times in counted(share.layers):
+        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor)
+    for layer, times in counted(share.encoder_layers):
+        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor)
+    edge_elements(elements, share, model, plain)
+    return elements
+
+
+def part_entries(elements: Elements, reference: str = "weight_formats", *, estimate: bool = False) -> list[Entry]:
+    """One entry per part of the model, its formula a sum over the number formats in it."""
+    entries = []
+    for part in Part:
+        kinds = [(kind, count) for (other, kind), count in elements.items() if other is part and count]
+        if not kinds:
+            continue
+        formula = " + ".join(_block_formula(kind) for kind, _ in kinds)
+        symbols = tuple((f"n_{kind.id}", count) for kind, count in kinds)
+        quantized = next((kind for kind, _ in kinds if kind.family != "plain"), None)
+        entries.append(
+            entry(
+                Category.WEIGHTS,
+                PART_NAMES[part],
+                formula,
+                symbols,
+                quantized.reference if quantized else reference,
+                phases=LOADED,
+                estimate=estimate,
+            )
+        )
+    return entries
+
+
+def _block_formula(kind: WeightFormat) -> str:
+    size = f"{kind.bytes:g}"
+    return f"n_{kind.id}*{size}" if kind.elements == 1 else f"n_{kind.id}*{size}/{kind.elements}"
+
+
+def elements_bytes(elements: Elements, parts: frozenset[Part] = frozenset(Part)) -> int:
+    """Bytes of a count, or of some parts of it."""
+    return round(sum(count * kind.bytes / kind.elements for (part, kind), count in elements.items() if part in parts))
+
+
+def plain_format(name: str | None) -> WeightFormat:
+    """The 16-bit (or 32-bit) format that a quantized model keeps its other tensors in."""
+    return FORMATS[name] if name in {"fp16", "fp32"} else FORMATS["bf16"]

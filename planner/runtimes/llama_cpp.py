@@ -1,0 +1,22 @@
+"""llama.cpp: defaults of `llama-server`."""
+
+from planner.model.spec import ModelSpec
+from planner.runtimes.profile import Defaults, Profile
+from planner.scenario import Scenario
+
+
+def _defaults(_scenario: Scenario, model: ModelSpec) -> Defaults:
+    return {
+        "serving.weights": "q4_k_m",
+        "serving.kv_cache": "fp16",
+        "serving.max_model_len": model.max_position_embeddings or 4096,
+        "serving.max_sequences": 1,
+        "serving.batched_tokens": 512,
+        "serving.flash_attention": True,
+        "serving.split_mode": "layer",
+        "serving.no_kv_offload": False,
+        "serving.host_experts": False,
+    }
+
+
+LLAMA_CPP = Profile(name="llama_cpp", kind="serving", defaults=_defaults, reference="llama_server_options")

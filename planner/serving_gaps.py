@@ -1,0 +1,65 @@
+"""Fields that validate but that no serving formula uses yet: the source of "not modelled yet" warnings."""
+
+from planner.memory.serving_gguf import mixture
+from planner.memory.weight_formats import weight_format
+from planner.model.spec import ModelSpec
+from planner.placement_llama_cpp import LLAMA_FAMILY
+from planner.scenario import Scenario
+
+
+def not_modelled(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
+    """(field, reason code) of everything given that the plan leaves out.
+
+    Args:
+        scenario: The question with its runtime's defaults filled in.
+        model: The model.
+    """
+    return [*_blocks(scenario), *_serving(scenario), *_weights(scenario), *_engine(scenario, model)]
+
+
+def _blocks(scenario: Scenario) -> list[tuple[str, str]]:
+    found = []
+    if scenario.cache_tiers:
+        found.append(("cache_tiers", "cache_tiers"))
+    if scenario.autoscale:
+        found.append(("autoscale", "autoscale"))
+    if scenario.batching:
+        found.append(("batching", "batching"))
+    workload = scenario.workload
+    if workload is not None:
+        for name in ("length_distribution", "shared_prefix_tokens", "prefix_hit_frac", "requests_per_s"):
+            if getattr(workload, name):
+                found.append((f"workload.{name}", name))
+    return found
+
+
+def _serving(scenario: Scenario) -> list[tuple[str, str]]:
+    found = []
+    if scenario.serving.speculative:
+        found.append(("serving.speculative", "draft_model"))
+    if scenario.serving.split_mode == "row":
+        found.append(("serving.split_mode", "row_split"))
+    if scenario.serving.host_experts and scenario.runtime.name not in LLAMA_FAMILY:
+        found.append(("serving.host_experts", "host_experts"))
+    if scenario.parallel.context > 1:
+        found.append(("parallel.context", "context_parallel_serving"))
+    return found
+
+
+def _weights(scenario: Scenario) -> list[tuple[str, str]]:
+    """Formats whose size is not documented; a given file size settles them."""
+    if scenario.serving.weights_file_bytes is not None and scenario.runtime.name in LLAMA_FAMILY:
+        return []
+    found = []
+    llama = scenario.runtime.name in LLAMA_FAMILY
+    for field in ("weights", "expert_weights"):
+        name = getattr(scenario.serving, field)
+        if name and (mixture(name) if llama else weight_format(name)) is None:
+            found.append((f"serving.{field}", "weight_format_size"))
+    return found
+
+
+def _engine(scenario: Scenario, _model: ModelSpec) -> list[tuple[str, str]]:
+    if scenario.runtime.name in {"pegainfer", "sglang_omni"}:
+        return [("runtime.name", "engine_like_another")]
+    return []
