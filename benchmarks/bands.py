@@ -1,9 +1,9 @@
 """Makes hardware_db/data/bands.csv from published measurements: `python -m benchmarks.bands`.
 
 For every run the ratio observed / predicted of what a device held at its peak. A band row holds the
-split-conformal interval of the ratios: on a log scale, the radius around 1 that rank ceil(0.9 x (n + 1)) of n runs
-gives. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for the rest;
-they are what a runtime without enough runs of its own gets, so they are wide.
+split-conformal interval of the ratios: on a log scale, the radius around 1 that rank ceil(0.9 x (n + 1)) of n
+runs gives. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for
+the rest; they are what a runtime without enough runs of its own gets, so they are wide.
 
 The same run prints how often a band made without a source holds that source's runs.
 """

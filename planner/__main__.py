@@ -1,7 +1,7 @@
 """The command line: `python -m planner plan | schema | models | gpus | score | link`.
 
-Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given value
-and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
+Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given
+value and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from planner.units import MIB
 
@@ -182,9 +182,12 @@ def _link(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _scenario(name: str) -> "Scenario":
-    from planner.validation import parse_scenario  # noqa: PLC0415
+    from planner.validation import document_from_text, parse_scenario  # noqa: PLC0415
 
-    scenario, issues = parse_scenario(_json(name))
+    document, issues = document_from_text(_text(name))
+    if issues:
+        raise _bad_scenario(issues)
+    scenario, issues = parse_scenario(document)
     if scenario is None:
         raise _bad_scenario(issues)
     return scenario
@@ -194,17 +197,6 @@ def _bad_scenario(issues: "Iterable[Issue]") -> InputError:
     from planner.cli_text import line  # noqa: PLC0415
 
     return InputError(*(line(issue) for issue in issues))
-
-
-def _json(name: str) -> Any:
-    text = _text(name)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as problem:
-        where = f"line {problem.lineno}, column {problem.colno}"
-        raise InputError(f"{name}: not JSON: {where}: {problem.msg}") from problem
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"{name}: not JSON that can be read: {problem}") from problem
 
 
 def _text(name: str) -> str:

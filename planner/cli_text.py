@@ -20,7 +20,8 @@ SENTENCES: Final = {
     "too_deep": "nested {given} levels|allowed: {allowed}",
     "too_large": "{given} values|allowed: {allowed}",
     "newer_version": "version {given} is newer than this Headroom, which reads up to version {allowed}",
-    "not_json": "not JSON: line {line}, column {column}",
+    "text_too_long": "{given} characters|allowed: {allowed}",
+    "not_json": "not JSON|line {line}, column {column}",
     "model_not_given": "no model; give one of: {allowed}",
     "model_id_unknown": "the catalog has no {given}|did you mean {closest}?",
     "model_type_unknown": (

@@ -24,6 +24,9 @@ from planner.training_gaps import not_modelled as training_gaps
 
 CHECKS: Final[tuple[Check, ...]] = (*parallel.CHECKS, *hardware.CHECKS, *job.CHECKS, *effects.CHECKS)
 
+LONGEST_TEXT: Final = 5_000_000
+"""Characters; the largest config.json known is a hundredth of that."""
+
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
@@ -53,6 +56,26 @@ def parse_scenario(document: object) -> tuple[Scenario | None, tuple[Issue, ...]
         return Scenario.model_validate_json(json.dumps(values), strict=True), ()
     except ValidationError as error:
         return None, schema_issues(error, values)
+
+
+def document_from_text(text: str, field: str = "") -> tuple[object, tuple[Issue, ...]]:
+    """Read JSON text, of a scenario or of a config.json; never raises.
+
+    Args:
+        text: What was pasted or uploaded.
+        field: Where the issue belongs: `model.config` for a config, "" for a whole scenario.
+
+    Returns:
+        The document and no issues, or None and one: `text_too_long` or `not_json` with line and column.
+    """
+    if len(text) > LONGEST_TEXT:
+        return None, (make("text_too_long", field, given=len(text), allowed=LONGEST_TEXT),)
+    try:
+        return json.loads(text), ()
+    except json.JSONDecodeError as error:
+        return None, (make("not_json", field, line=error.lineno, column=error.colno),)
+    except (ValueError, RecursionError):
+        return None, (make("not_json", field, line=None, column=None),)
 
 
 def _with_allowed(issue: Issue) -> Issue:
@@ -137,7 +160,8 @@ def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tabl
     gaps = training_gaps if resolved.is_training else serving_gaps
     found.extend(make("not_modelled", field, reason=reason) for field, reason in gaps(resolved, model))
     unique = {(issue.code, issue.field): issue for issue in reversed(found)}
-    return tuple(sorted(reversed(unique.values()), key=lambda issue: _ORDER[issue.severity]))
+    in_order = list(reversed(unique.values()))
+    return tuple(sorted(in_order, key=lambda issue: _ORDER[issue.severity]))
 
 
 def _model_issues(scenario: Scenario, model: ModelSpec) -> Iterator[Issue]:

@@ -42,6 +42,7 @@ _DOCUMENT = {
     "too_deep": _code(ERROR, "given", "allowed"),
     "too_large": _code(ERROR, "given", "allowed"),
     "newer_version": _code(ERROR, "given", "allowed"),
+    "text_too_long": _code(ERROR, "given", "allowed"),
     "not_json": _code(ERROR, "line", "column"),
 }
 
@@ -119,12 +120,7 @@ _LINK = {
     "link_fields_dropped": _code(WARNING, "fields"),
 }
 
-_RECORD = {
-    "record_contradiction": _code(ERROR, "id", "other", "field"),
-    "record_id_twice": _code(ERROR, "id"),
-}
-
-CODES: Final = MappingProxyType({**_DOCUMENT, **_MODEL, **_HARDWARE, **_PARALLEL, **_JOB, **_LINK, **_RECORD})
+CODES: Final = MappingProxyType({**_DOCUMENT, **_MODEL, **_HARDWARE, **_PARALLEL, **_JOB, **_LINK})
 """Code -> severity and parameters."""
 
 
