@@ -12,10 +12,13 @@ from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.ledger import Category, Layer, Phase
+from planner.placement import place
 from planner.plan_types import DevicePlan, Plan, Verdict
 from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.serving_readings import serving_readings
+from planner.training import held_tensors
+from planner.training_setup import setup_for
 
 Figure = int | float | bool | None
 
@@ -75,10 +78,12 @@ def prediction_for(scenario: Scenario, rank: str, tables: Tables) -> Prediction:
     chosen = devices_of(answer, rank)
     if not chosen:
         return Prediction(reason=f"no {rank} in this job")
-    figures = _figures(answer, chosen[0])
+    figures = _figures(answer, chosen[0], tables)
     if rank == "sum":
         figures = _summed(
-            [_figures(answer, index) for index in chosen], [answer.devices[i] for i in chosen], figures
+            [_figures(answer, index, tables) for index in chosen],
+            [answer.devices[i] for i in chosen],
+            figures,
         )
     figures["fits"] = fits(answer)
     worst = answer.worst
@@ -120,7 +125,7 @@ def fits(answer: Plan) -> bool | None:
     return answer.verdict is Verdict.FITS
 
 
-def _figures(answer: Plan, index: int) -> dict[str, Figure]:
+def _figures(answer: Plan, index: int, tables: Tables) -> dict[str, Figure]:
     device = answer.devices[index]
     peaks: dict[str, Figure] = {name: device.ledger.peak(layer)[1] for name, layer in PEAKS.items()}
     if not answer.scenario.is_training:
@@ -129,9 +134,16 @@ def _figures(answer: Plan, index: int) -> dict[str, Figure]:
     return peaks | {
         "resting_allocated_bytes": device.ledger.phase_bytes(Phase.REST, Layer.ALLOCATED),
         "weights_bytes": weights,
-        "parameters": answer.model.params_total,
+        "parameters": _held_parameters(answer, index, tables),
         "trainable_parameters": answer.trainable_params,
     }
+
+
+def _held_parameters(answer: Plan, index: int, tables: Tables) -> int:
+    """Parameters of the base model on one device, as Megatron prints them: before any sharding over data ranks."""
+    share = place(answer.resolved, answer.model, tables)[index]
+    setup = setup_for(share, answer.resolved, answer.model)
+    return sum(tensor.params for tensor in held_tensors(share, answer.model, setup)[0])
 
 
 def _summed(

@@ -8,6 +8,7 @@ from planner.checks.parallel import different_layers
 from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
+from planner.memory.adapters import EMBEDDING_NAMES, HEAD_NAMES, roles_of
 from planner.model.spec import ModelSpec
 
 TRAINERS: Final = ("hf_trainer", "torchtune", "torchtitan", "litgpt", "megatron_lm", "deepspeed", "unsloth")
@@ -64,7 +65,7 @@ def check_adapter(question: Question) -> Iterator[Issue]:
 
 def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
     names = linear_names(model)
-    unknown = [(i, target) for i, target in enumerate(targets) if target not in names]
+    unknown = [(i, target) for i, target in enumerate(targets) if not _is_target(target, targets, names)]
     if targets and len(unknown) == len(targets):
         given, allowed = listed(targets, 8)[:80], listed(sorted(names))
         yield make("adapter_targets_none", "adapter.targets", given=given, allowed=allowed)
@@ -79,7 +80,17 @@ def linear_names(model: ModelSpec) -> frozenset[str]:
     names = {linear.name for layer in different_layers(model) for linear in layer.linears}
     if model.head is not None:
         names.add(model.head.name)
-    return frozenset(names | {name.rpartition(".")[2] for name in names} | {"embed_tokens", "wte", "lm_head"})
+    return frozenset(names | {name.rpartition(".")[2] for name in names})
+
+
+def _is_target(target: str, targets: tuple[str, ...], names: frozenset[str]) -> bool:
+    """Whether a name is one of the model's own, or another framework's name for a part of it."""
+    return (
+        target in names
+        or any(name.endswith(f".{target}") for name in names)
+        or target in HEAD_NAMES | EMBEDDING_NAMES
+        or bool(roles_of(target, targets))
+    )
 
 
 def check_step(question: Question) -> Iterator[Issue]:
