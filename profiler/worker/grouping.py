@@ -1,0 +1,101 @@
+"""Sorts what was alive at a moment into the planner's categories, from plain records, without PyTorch."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from profiler.report import MAX_LARGEST, CategoryName, Group, StorageNote
+from profiler.worker.storages import (
+    BUFFER,
+    CAST,
+    GRADIENT,
+    INPUT,
+    OPTIMIZER_STATE,
+    PARAMETER,
+    Moment,
+    Storage,
+)
+
+Place = tuple[CategoryName, str]
+
+_BY_KIND: Final[dict[str, Place]] = {
+    PARAMETER: ("weights", "parameters"),
+    BUFFER: ("weights", "buffers"),
+    GRADIENT: ("gradients", "gradients"),
+    INPUT: ("activations", "inputs"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShapes:
+    """What tells a logit from an activation.
+
+    Attributes:
+        vocab_size: Width of the logits, 0 where there are none.
+        parameters: Shapes of all parameters, and of matrices turned over.
+    """
+
+    vocab_size: int
+    parameters: frozenset[tuple[int, ...]]
+
+
+def place(storage: Storage, shapes: ModelShapes) -> Place:
+    """Category and name of a storage."""
+    if storage.kind == OPTIMIZER_STATE:
+        return "optimizer_states", storage.detail
+    if storage.kind in _BY_KIND:
+        return _BY_KIND[storage.kind]
+    if storage.phase == "optimizer_step":
+        return "optimizer_states", "optimizer_temporaries"
+    if storage.detail == CAST:
+        return "activations", "cast_weights"
+    if storage.phase == "backward" and storage.shape in shapes.parameters:
+        return "gradients", "gradient_temporaries"
+    if storage.phase == "loss" or (shapes.vocab_size and storage.shape[-1:] == (shapes.vocab_size,)):
+        return "logits_and_loss", _LOGIT_NAMES.get(storage.phase, "logits")
+    return "activations", _activation_name(storage)
+
+
+_LOGIT_NAMES: Final = {"forward": "logits", "loss": "loss", "backward": "logit_gradients"}
+
+
+def _activation_name(storage: Storage) -> str:
+    if storage.phase == "forward":
+        return "forward_temporaries" if storage.died_in == "forward" else "saved_activations"
+    if storage.phase == "backward":
+        return "recomputed_activations" if storage.module else "activation_gradients"
+    return "other"
+
+
+def group(alive: Iterable[tuple[Storage, int]], shapes: ModelShapes) -> tuple[Group, ...]:
+    """Bytes and number of storages by kind, in order of category and size."""
+    totals: dict[Place, list[int]] = {}
+    for storage, size in alive:
+        total = totals.setdefault(place(storage, shapes), [0, 0])
+        total[0] += size
+        total[1] += 1
+    made = [
+        Group(category=where[0], name=where[1], bytes=size, num_storages=number)
+        for where, (size, number) in totals.items()
+    ]
+    return tuple(sorted(made, key=lambda g: (g.category, -g.bytes)))
+
+
+def largest(moment: Moment, shapes: ModelShapes) -> tuple[StorageNote, ...]:
+    """The largest storages of a moment, largest first."""
+    ordered = sorted(moment.alive, key=lambda pair: -pair[1])[:MAX_LARGEST]
+    return tuple(_note(storage, size, shapes) for storage, size in ordered)
+
+
+def _note(storage: Storage, size: int, shapes: ModelShapes) -> StorageNote:
+    category, name = place(storage, shapes)
+    return StorageNote(
+        bytes=size,
+        category=category,
+        name=name,
+        module=storage.module[-300:],
+        op=storage.op,
+        shape=storage.shape,
+        dtype=storage.dtype,
+        made_in=storage.phase,
+    )
