@@ -39,8 +39,7 @@ def main() -> int:
 
 def _measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, options: Options) -> int:
     try:
-        from profiler.worker import session  # noqa: PLC0415  # seconds: what was refused above has not paid
-        for it
+        from profiler.worker import session  # noqa: PLC0415  # takes seconds to load
     except ImportError as error:
         channel.send(Failed(reason="missing_package", detail=str(error)[:4000]))
         return 4
