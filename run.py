@@ -38,6 +38,7 @@ PREFERRED_PORT = 8501
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 5.0
 UNFINISHED = "unfinished"
+BENCHMARKS = ("accuracy", "speed")
 INTERRUPTED = 130
 
 
@@ -361,8 +362,8 @@ def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> li
         Step("Chromium for the browser tests", [str(python), "-m", "tests.chromium"]),
         Step("pytest, long", long_tests, fine=(0, no_tests)),
     ]
-    names = sorted(path.stem for path in benchmarks.glob("*.py") if not path.name.startswith("_"))
-    return steps + [Step(f"benchmark {name}", [str(python), "-m", f"benchmarks.{name}"]) for name in names]
+    present = [name for name in BENCHMARKS if (benchmarks / f"{name}.py").exists()]
+    return steps + [Step(f"benchmark {name}", [str(python), "-m", f"benchmarks.{name}"]) for name in present]
 
 
 def run_step(step: Step) -> bool:

@@ -17,10 +17,21 @@ SHIFTS = (10, 20, 30, 40)
 UNITS = frozenset({1024, 1024**2, 1024**3, 1024**4, 10**9})
 # Numbers that equal a unit and are none: (file, qualified name of what they stand in) -> what they are.
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("planner/cli_report.py", "_title"): "billions of parameters",
+    (
+        "planner/memory/communication.py",
+        "ZERO3_LIVE",
+    ): "parameters that stay gathered, a default of the framework",
+    ("planner/model/linear_attention.py", "KERNEL"): "the widest kernel taken for one, in tokens",
     ("profiler/documents.py", "Seconds"): "the longest time taken for one, in seconds",
     ("ui/answers.py", "REMEMBERED"): "how many answers are kept",
+    ("ui/inputs/runtime.py", "draw"): "the step of a field, in tokens",
+    ("ui/inputs/workload.py", "_serving"): "the step of a field, in tokens",
+    ("ui/inputs/workload.py", "_training"): "the step of a field, in tokens",
+    ("ui/limits.py", "LONGEST_SEQUENCE"): "tokens",
+    ("ui/limits.py", "token_steps"): "tokens",
     ("ui/numbers.py", "_STEPS"): "the letters T, B, M and K for counts of anything",
-    ("ui/numbers.py", "short_tokens"): "tokens, which come in powers of two and are no bytes",
+    ("ui/numbers.py", "short_tokens"): "tokens, which come in powers of two",
 }
 
 
