@@ -1,0 +1,187 @@
+"""What one change would do: the same question planned again with one thing different. Real plans, nothing estimated."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.plan_types import Plan, Verdict
+from planner.scenario import Scenario
+from planner.units import MIB
+from ui.answers import answer
+from ui.document import Document, put_all
+from ui.numbers import whole
+from ui.tasks import with_task
+
+MOST_SHOWN: Final = 6
+LEAST_EFFECT_BYTES: Final = MIB
+SHORTEST_SEQUENCE: Final = 512
+ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
+NEXT_SHARDING: Final = {"none": "zero1", "zero1": "zero2", "zero2": "zero3"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change to a question.
+
+    Attributes:
+        name: Words are `change.<name>.what` and `change.<name>.note`.
+        document: The question with it.
+        params: Placeholders of the words.
+        grows: Whether it spends memory rather than saving it.
+    """
+
+    name: str
+    document: Document
+    params: Mapping[str, str]
+    grows: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A change with its plan.
+
+    Attributes:
+        change: What is different.
+        plan: The answer to the changed question.
+        delta_bytes: Need of the fullest card, after less before.
+    """
+
+    change: Change
+    plan: Plan
+    delta_bytes: int
+
+
+def outcomes(document: Document, plan: Plan) -> tuple[Outcome, ...]:
+    """Changes that matter, with their plans: those that make it fit first, then in the order of the list.
+
+    Args:
+        document: The question.
+        plan: Its answer.
+    """
+    found = []
+    fits = plan.verdict is Verdict.FITS
+    for change in _changes(document, plan.resolved):
+        if change.grows and not fits:
+            continue
+        changed = answer(change.document).plan
+        if changed is None:
+            continue
+        delta = changed.worst.peak_bytes - plan.worst.peak_bytes
+        if abs(delta) >= LEAST_EFFECT_BYTES and (delta > 0) == change.grows:
+            found.append(Outcome(change=change, plan=changed, delta_bytes=delta))
+    if not fits:
+        found.sort(key=lambda outcome: ORDER[outcome.plan.verdict])
+    return tuple(found[:MOST_SHOWN])
+
+
+def first_that_fits(found: tuple[Outcome, ...]) -> Outcome | None:
+    """The first change that makes it fit, else the first that makes it tight."""
+    for wanted in (Verdict.FITS, Verdict.TIGHT):
+        for outcome in found:
+            if outcome.plan.verdict is wanted:
+                return outcome
+    return None
+
+
+def _changes(document: Document, resolved: Scenario) -> Iterator[Change]:
+    return _training(document, resolved) if resolved.is_training else _serving(document, resolved)
+
+
+def _set(
+    document: Document, name: str, changes: Mapping[str, Any], *, grows: bool = False, **params: str
+) -> Change:
+    return Change(name=name, document=put_all(document, changes), params=params, grows=grows)
+
+
+def _training(document: Document, resolved: Scenario) -> Iterator[Change]:
+    training, parallel = resolved.training, resolved.parallel
+    yield from _growth(document, resolved)
+    if training.loss != "fused_linear":
+        yield _set(document, "fused_loss", {"training.loss": "fused_linear"})
+    if training.attention == "eager":
+        yield _set(document, "flash_attention", {"training.attention": "flash"})
+    if training.optimizer.name == "adamw":
+        yield _set(document, "adam_8bit", {"training.optimizer.name": "adamw_8bit"})
+    if parallel.sharding in NEXT_SHARDING and _copies(resolved) > 1:
+        level = NEXT_SHARDING[parallel.sharding]
+        yield _set(document, level, {"parallel.sharding": level}, cards=whole(_copies(resolved)))
+    if training.checkpointing != "full":
+        yield _set(document, "checkpointing", {"training.checkpointing": "full"})
+    if training.micro_batch > 1:
+        half = training.micro_batch // 2
+        steps = training.gradient_accumulation * 2
+        yield _set(
+            document,
+            "half_micro_batch",
+            {"training.micro_batch": half, "training.gradient_accumulation": steps},
+            size=whole(half),
+            steps=whole(steps),
+        )
+    if training.sequence_length >= 2 * SHORTEST_SEQUENCE:
+        half = training.sequence_length // 2
+        yield _set(document, "half_sequence", {"training.sequence_length": half}, size=whole(half))
+    if parallel.offload.optimizer == "none" and resolved.task in {"pretrain", "full"}:
+        sharding = parallel.sharding if parallel.sharding != "none" else "zero2"
+        changes = {"parallel.offload.optimizer": "cpu", "parallel.sharding": sharding}
+        yield _set(document, "offload", changes)
+    if resolved.task == "full":
+        yield Change(name="lora", document=with_task(document, "lora", {}), params={})
+    if resolved.task == "lora":
+        yield Change(name="qlora", document=with_task(document, "qlora", {}), params={})
+
+
+def _growth(document: Document, resolved: Scenario) -> Iterator[Change]:
+    training = resolved.training
+    double = training.micro_batch * 2
+    yield _set(
+        document, "double_micro_batch", {"training.micro_batch": double}, grows=True, size=whole(double)
+    )
+    longer = training.sequence_length * 2
+    yield _set(
+        document, "double_sequence", {"training.sequence_length": longer}, grows=True, size=whole(longer)
+    )
+    if training.checkpointing not in {None, "none"}:
+        yield _set(document, "no_checkpointing", {"training.checkpointing": "none"}, grows=True)
+
+
+def _serving(document: Document, resolved: Scenario) -> Iterator[Change]:
+    serving, workload = resolved.serving, resolved.workload
+    sequences = workload.concurrency if workload is not None else None
+    context = serving.max_model_len
+    if sequences is not None:
+        double = sequences * 2
+        yield _set(
+            document, "double_concurrency", {"workload.concurrency": double}, grows=True, size=whole(double)
+        )
+    if context is not None:
+        longer = context * 2
+        yield _set(
+            document, "double_context", {"serving.max_model_len": longer}, grows=True, size=whole(longer)
+        )
+    if serving.kv_cache in {None, "bf16", "fp16", "fp32"}:
+        yield _set(document, "kv_fp8", {"serving.kv_cache": "fp8"})
+    if serving.weights in {None, "bf16", "fp16", "fp32"}:
+        yield _set(document, "weights_fp8", {"serving.weights": "fp8"})
+        yield _set(document, "weights_awq4", {"serving.weights": "awq4"})
+    if sequences is not None and sequences > 1:
+        half = sequences // 2
+        yield _set(document, "half_concurrency", {"workload.concurrency": half}, size=whole(half))
+    if context is not None and context >= 2 * SHORTEST_SEQUENCE:
+        half = context // 2
+        yield _set(document, "half_context", {"serving.max_model_len": half}, size=whole(half))
+    yield from _wider(document, resolved)
+
+
+def _wider(document: Document, resolved: Scenario) -> Iterator[Change]:
+    """Twice as many equal cards, all of them in one tensor-parallel group."""
+    rows = resolved.hardware.devices
+    if len(rows) == 1:
+        cards = rows[0].count * 2
+        tensor = resolved.parallel.tensor * 2
+        changes = {"hardware.devices.0.count": cards, "parallel.tensor": tensor}
+        yield _set(document, "double_cards", changes, cards=whole(cards), tensor=whole(tensor))
+
+
+def _copies(resolved: Scenario) -> int:
+    parallel = resolved.parallel
+    return resolved.hardware.num_devices // max(1, parallel.tensor * parallel.pipeline)

@@ -1,0 +1,108 @@
+"""The model: from the catalogue, or from a config.json."""
+
+from typing import Any, Final
+
+import streamlit as st
+
+from planner.issues import Issue, Severity
+from ui.answers import answer
+from ui.catalog import model_labels
+from ui.config_text import read_config
+from ui.document import Document, put
+from ui.inputs.desk import Desk
+from ui.numbers import short_count
+from ui.state import bind, edit
+
+OWN_CONFIG: Final = "config"
+_ISSUES: Final = "config_issues"
+
+
+def draw(desk: Desk) -> None:
+    """A searchable menu of the catalogue, and a place to bring a config.json."""
+    words = desk.words
+    labels = model_labels(words.language)
+    own = desk.get("model.config") is not None
+    current = OWN_CONFIG if own else desk.get("model.id")
+    options = ([OWN_CONFIG] if own else []) + list(labels)
+    if isinstance(current, str) and current not in options:
+        options.insert(0, current)
+
+    st.selectbox(
+        words("field.model.label"),
+        options,
+        index=None,
+        format_func=lambda option: _own_label(desk) if option == OWN_CONFIG else labels.get(option, option),
+        placeholder=words("model.none"),
+        key=bind("model_choice", current if isinstance(current, str) else None, _write),
+    )
+    desk.messages("model")
+    with (
+        st.container(key="quiet_config"),
+        st.popover(words("model.bring"), type="tertiary", key="config_popover"),
+    ):
+        _bring(desk)
+
+
+def _bring(desk: Desk) -> None:
+    words = desk.words
+    with st.container(key="mono_config", width=420):
+        st.text_area(
+            words("model.paste"),
+            key="config_text",
+            height=180,
+            placeholder=words("model.paste_example"),
+            on_change=lambda: _take(st.session_state["config_text"]),
+        )
+    st.file_uploader(words("model.upload"), type="json", key="config_file", on_change=_take_file)
+    issues: tuple[Issue, ...] = st.session_state.get(_ISSUES, ())
+    for issue in issues:
+        desk.say(issue)
+    if not issues and desk.get("model.config") is not None:
+        st.html(f'<div class="msg ok">{words.html("model.taken")}</div>')
+
+
+def _take_file() -> None:
+    upload = st.session_state["config_file"]
+    if upload is not None:
+        _take(upload.getvalue())
+
+
+def _take(text: str | bytes) -> None:
+    """Use a config if a model can be described from it; else keep the question and say why."""
+    if not text.strip():
+        st.session_state[_ISSUES] = ()
+        return
+    config, issues = read_config(text)
+    if config is not None:
+        issues = config_errors(config)
+    st.session_state[_ISSUES] = issues
+    if config is not None and not issues:
+        edit(lambda document: put(document, "model", {"config": config}))
+
+
+def config_errors(config: dict[str, Any]) -> tuple[Issue, ...]:
+    """What keeps a config from being a model: the errors of its own fields."""
+    probe: Document = {
+        "version": 1,
+        "task": "pretrain",
+        "model": {"config": config},
+        "hardware": {"devices": [{"gpu": "unknown"}]},
+    }
+    return tuple(
+        issue
+        for issue in answer(probe).issues
+        if issue.severity is Severity.ERROR and issue.field.startswith("model")
+    )
+
+
+def _own_label(desk: Desk) -> str:
+    model_type = desk.get("model.config.model_type", "")
+    if desk.good is not None and desk.answer.plan is desk.good:
+        return desk.words("model.own", type=model_type, count=short_count(desk.good.model.params_total))
+    return desk.words("model.own_uncounted", type=model_type)
+
+
+def _write(document: Document, option: Any) -> Document:
+    if option is None or option == OWN_CONFIG:
+        return document
+    return put(document, "model", {"id": option})

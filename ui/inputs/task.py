@@ -1,0 +1,28 @@
+"""The task."""
+
+from typing import Any
+
+import streamlit as st
+
+from ui.document import Document
+from ui.inputs.desk import Desk
+from ui.state import bind, stash
+from ui.tasks import TASKS, with_task
+
+
+def draw(desk: Desk) -> None:
+    """One of five tasks."""
+    words = desk.words
+    with st.container(key="task"):
+        st.segmented_control(
+            words("field.task.label"),
+            TASKS,
+            required=True,
+            format_func=lambda task: words(f"task.{task}.short"),
+            key=bind("task_choice", desk.task, _write),
+        )
+    desk.messages("task")
+
+
+def _write(document: Document, task: Any) -> Document:
+    return with_task(document, task, stash())

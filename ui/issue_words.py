@@ -1,0 +1,49 @@
+"""Issues in words: one sentence a code, with the field named and every parameter escaped."""
+
+from planner.issues import Issue, Param
+from ui.numbers import DASH, whole
+from ui.words import Safe, Words
+
+
+def issue_text(issue: Issue, words: Words) -> str:
+    """The sentence of an issue as plain text."""
+    return words(f"issue.{issue.code}", field=field_name(issue.field, words), **_params(issue, words))
+
+
+def issue_html(issue: Issue, words: Words) -> Safe:
+    """The sentence of an issue as HTML."""
+    return words.html(f"issue.{issue.code}", field=field_name(issue.field, words), **_params(issue, words))
+
+
+def field_name(field: str, words: Words) -> str:
+    """A field by the label it has in the form; by its path where no form shows it."""
+    key = f"field.{field}.label"
+    if words.has(key):
+        return words(key)
+    parts = field.split(".")
+    if parts[:2] == ["hardware", "devices"] and len(parts) >= 3:
+        leaf = parts[3] if len(parts) > 3 else "gpu"
+        if words.has(f"field.device.{leaf}"):
+            return words("field.device.row", row=int(parts[2]) + 1, name=words(f"field.device.{leaf}"))
+    return field or words("field.document")
+
+
+def _params(issue: Issue, words: Words) -> dict[str, str]:
+    params = {name: _value(value) for name, value in issue.params}
+    params["suggestion"] = ""
+    closest = dict(issue.params).get("closest")
+    if isinstance(closest, str) and closest:
+        params["suggestion"] = words("issue.suggestion", closest=closest)
+    for coded in ("reason", "because"):
+        key = f"issue.{issue.code}_{coded}.{params.get(coded)}"
+        if words.has(key):
+            params[coded] = words(key)
+    return params
+
+
+def _value(value: Param) -> str:
+    if value is None:
+        return DASH
+    if isinstance(value, bool | float | str):
+        return str(value)
+    return whole(value)

@@ -1,0 +1,295 @@
+"""The Plan page: does it fit, why, and what would change it."""
+
+from html import escape
+
+import streamlit as st
+
+from planner.issues import Severity
+from planner.plan_types import Plan, Verdict
+from ui import parts, tables, verdict
+from ui.changes import Outcome, first_that_fits, outcomes
+from ui.charts import fit_map, gpu_bars, phases
+from ui.examples import story_of
+from ui.issue_words import field_name, issue_html
+from ui.limits import fit_grid, largest_micro_batch, largest_sequence
+from ui.numbers import DASH, gib2, ranges, signed_gib, whole
+from ui.pages.frame import Frame, begin, plot
+from ui.share import draw_share
+from ui.state import link_issues, load
+from ui.words import Safe, Words
+
+MOST_PANELS = 6
+WIDE_PANELS = 2
+
+
+def draw() -> None:
+    """Draw the page."""
+    frame = begin()
+    if frame.plan is None:
+        _nothing_yet(frame)
+        return
+    plan = frame.plan
+    found = outcomes(frame.document, plan)
+    with st.container(key="stale" if frame.stale else "current"):
+        _verdict(frame, plan, found)
+        st.html(parts.strip(verdict.strip(plan, frame.words)))
+        few = len(plan.devices) <= WIDE_PANELS
+        with st.container(key="split"):
+            with st.container(key="bars", gap="xsmall"):
+                _bars(plan, frame.words)
+                if few:
+                    _phases(plan, frame.words, wide=True)
+            with st.container(key="changes", gap="xsmall"):
+                _changes(frame, plan, found)
+        if not few:
+            with st.container(key="phases", gap="xsmall"):
+                _phases(plan, frame.words, wide=False)
+        _second_row(frame, plan)
+        _table(plan, frame.words)
+        _working(plan, frame.words)
+        st.html(f'<div class="foot">{verdict.known_line(plan, frame.words)}</div>')
+
+
+def _nothing_yet(frame: Frame) -> None:
+    """The first question had errors, so there is no chart to keep."""
+    words = frame.words
+    st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+    _problems(frame)
+
+
+def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
+    words = frame.words
+    with st.container(key="verdict", gap=None):
+        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
+            draw_share(frame)
+        best = first_that_fits(found)
+        sentence = verdict.headline(plan, words)
+        reason = verdict.why(plan, found, best, words)
+        st.html(
+            f'<h1 class="v">{sentence}</h1><p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
+        )
+    _problems(frame)
+    story = story_of(frame.document)
+    if story is not None and words.has(f"story.{story}.outcome"):
+        st.html(parts.note("", words.html(f"story.{story}.outcome")))
+
+
+def _problems(frame: Frame) -> None:
+    """Errors that keep the last chart, a link that could not be read whole, and warnings no field has shown."""
+    words = frame.words
+    opened = link_issues()
+    if opened:
+        tone = "bad" if any(issue.severity is Severity.ERROR for issue in opened) else "tight"
+        items = Safe("<br>".join(issue_html(issue, words) for issue in opened))
+        st.html(parts.note(tone, items))
+    errors = frame.desk.answer.errors
+    if errors:
+        items = parts.bullets(issue_html(issue, words) for issue in errors)
+        st.html(parts.note("bad", Safe(f'<span role="alert">{words.html("stale.note")}</span>{items}')))
+        return
+    rest = [
+        i for i in frame.desk.answer.issues if i.severity is Severity.WARNING and i not in frame.desk.shown
+    ]
+    if rest:
+        st.html(parts.note("tight", parts.bullets(issue_html(issue, words) for issue in rest)))
+
+
+def _bars(plan: Plan, words: Words) -> None:
+    st.html(parts.section(words("bars.title"), words("bars.note")))
+    plot(gpu_bars.gpu_bars(plan, words), "gpu_bars", gpu_bars.alternative(plan, words))
+    shown = len(gpu_bars.shown_groups(plan))
+    st.html(
+        parts.legend(
+            gpu_bars.categories_at_peak(plan),
+            words,
+            capacity=any(device.usable_bytes is not None for device in plan.devices),
+            band=any(device.band is not None for device in plan.devices),
+        )
+    )
+    if shown < len(plan.devices):
+        st.html(
+            f'<div class="p m">{words.html("bars.cut", shown=whole(shown), all=whole(len(plan.devices)))}</div>'
+        )
+
+
+def _phases(plan: Plan, words: Words, *, wide: bool) -> None:
+    groups = gpu_bars.shown_groups(plan, MOST_PANELS)
+    cut = len(groups) < len(plan.devices)
+    note = words("phases.note_cut", shown=len(groups), all=len(plan.devices)) if cut else words("phases.note")
+    key = "phases.title" if plan.resolved.is_training else "phases.title_serving"
+    st.html(parts.section(words(key), note))
+    top = phases.top_of(plan)
+    with st.grid(len(groups) if wide else MOST_PANELS, min_column_width=145, gap=("small", "small")):
+        for i, device in enumerate(groups):
+            figure = phases.phase_panel(device, words, top=top, wide=wide)
+            plot(figure, f"phase{i}", phases.alternative(device, words))
+
+
+def _changes(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
+    words = frame.words
+    st.html(parts.section(words("changes.title"), words("changes.note")))
+    best = first_that_fits(found) if plan.verdict is not Verdict.FITS else None
+    for i, outcome in enumerate(found):
+        _change_row(i, outcome, words, primary=outcome is best)
+    if not found:
+        st.html(f'<div class="p m">{words.html("changes.none")}</div>')
+    _largest(frame, plan)
+
+
+def _change_row(index: int, outcome: Outcome, words: Words, *, primary: bool) -> None:
+    change = outcome.change
+    what = words(f"change.{change.name}.what", **change.params)
+    kind, _ = verdict.TAG[outcome.plan.verdict]
+    left = outcome.plan.worst.headroom_bytes
+    headroom = DASH if left is None else signed_gib(left)
+    result = words.html(
+        "changes.result", kind=kind, verdict=words(f"changes.{outcome.plan.verdict.value}"), headroom=headroom
+    )
+    body = (
+        f'<div class="fix"><span>{words.html(f"change.{change.name}.what", **change.params)}</span>'
+        f'<span class="n">{words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))}</span>'
+        f'<span class="s">{words.html(f"change.{change.name}.note", **change.params)}</span>'
+        f'<span class="s r">{result}</span></div>'
+    )
+    with st.container(
+        key=f"fixrow_{index}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
+    ):
+        st.html(body, width="stretch")
+        st.button(
+            words("changes.apply"),
+            key=f"apply_{index}",
+            type="primary" if primary else "secondary",
+            help=words("changes.apply_what", what=what),
+            on_click=load,
+            args=(change.document,),
+        )
+
+
+def _largest(frame: Frame, plan: Plan) -> None:
+    words = frame.words
+    st.html(parts.section(words("largest.title"), words("largest.note")))
+    if plan.serving is not None:
+        served = plan.serving
+        body = words.html(
+            "largest.serving",
+            longest=whole(served.longest_context_tokens),
+            sequences=whole(int(served.concurrency)),
+            context=whole(served.context_tokens),
+            per_token=whole(served.kv_bytes_per_token),
+        )
+        st.html(f'<div class="p">{body}</div>')
+        return
+    sequence, batch = largest_sequence(frame.document, plan), largest_micro_batch(frame.document, plan)
+    if not sequence and not batch:
+        st.html(f'<div class="p m">{words.html("largest.nothing")}</div>')
+        return
+    asked = plan.resolved.training
+    body = words.html(
+        "largest.training",
+        sequence=whole(sequence) if sequence else DASH,
+        batch=whole(batch) if batch else DASH,
+        at_batch=whole(asked.micro_batch),
+        at_sequence=whole(asked.sequence_length),
+    )
+    st.html(f'<div class="p">{body}</div>')
+
+
+def _second_row(frame: Frame, plan: Plan) -> None:
+    words = frame.words
+    grid = fit_grid(frame.document, plan)
+    with st.container(key="split2"):
+        with st.container(gap="xsmall"):
+            _largest_entries(plan, words)
+        if grid is not None:
+            with st.container(gap="xsmall"):
+                axes = "map.note" if plan.resolved.is_training else "map.note_serving"
+                st.html(parts.section(words("map.title"), words(axes)))
+                plot(fit_map.fit_map(grid), "fit_map", fit_map.alternative(grid, words))
+
+
+def _largest_entries(plan: Plan, words: Words) -> None:
+    """The terms that make the peak of the fullest card, largest first."""
+    worst = plan.worst
+    gpu = verdict.gpu_name(worst, words)
+    st.html(parts.section(words("entries.title", gpu=gpu), words("entries.note")))
+    rows = []
+    for entry in worst.ledger.alive(worst.peak_phase)[:6]:
+        name = Safe(f"{parts.swatch(entry.category)}{words.html(f'entry.{entry.name}')}")
+        rows.append([name, Safe(f"<code>{escape(entry.formula)}</code>"), gib2(entry.bytes)])
+    st.html(
+        parts.table(
+            [words("working.entry"), words("working.formula"), words("working.gib")],
+            rows,
+            name=words("entries.title", gpu=gpu),
+            left=(1,),
+        )
+    )
+
+
+def _table(plan: Plan, words: Words) -> None:
+    head = tables.gpu_head(plan, words)
+    cards = sum(len(device.indices) for device in plan.devices)
+    title = words(
+        "table.title",
+        cards=words.count("table.cards", cards),
+        parts=words.count("table.parts", len(head) - 5),
+    )
+    with st.expander(title, key="table", expanded=True):
+        st.html(parts.table(head, tables.gpu_rows(plan, words), name=title, left=(1,)))
+        st.download_button(
+            words("table.csv"),
+            data=lambda: tables.gpu_csv(plan),
+            file_name="headroom-memory.csv",
+            mime="text/csv",
+            key="csv",
+            type="tertiary",
+            on_click="ignore",
+        )
+
+
+def _working(plan: Plan, words: Words) -> None:
+    groups = {ranges(device.indices): device for device in plan.devices}
+    worst = plan.worst
+    title = words(
+        "working.title",
+        gpu=verdict.gpu_name(worst, words),
+        entries=words.count("working.entries", len(worst.ledger.entries)),
+    )
+    with st.expander(title, key="working"):
+        device = worst
+        if len(groups) > 1:
+            chosen = st.selectbox(
+                words("working.choose"),
+                list(groups),
+                index=plan.fullest,
+                format_func=lambda name: verdict.gpu_name(groups[name], words),
+                key=f"working_gpu_{len(groups)}",
+                width=220,
+            )
+            device = groups.get(chosen, worst)
+        st.html(
+            parts.table(
+                tables.working_head(words),
+                tables.working_rows(device, words),
+                name=title,
+                left=(4,),
+                wide=(0, 1, 5),
+            )
+        )
+        if plan.defaults:
+            st.html(
+                parts.section(
+                    words("defaults.title"),
+                    words("defaults.note", runtime=words(f"runtime.{plan.resolved.runtime.name}")),
+                )
+            )
+            rows = [[field_name(path, words), value] for path, value in plan.defaults]
+            st.html(
+                parts.table(
+                    [words("defaults.field"), words("defaults.value")],
+                    rows,
+                    name=words("defaults.title"),
+                    left=(1,),
+                )
+            )

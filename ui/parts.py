@@ -1,0 +1,87 @@
+"""Pieces of a page as HTML. Every text that comes in is escaped, unless it was built as `Safe`."""
+
+from collections.abc import Iterable, Sequence
+
+from planner.ledger import Category
+from ui.tokens import variable
+from ui.words import Safe, Words, escaped
+
+
+def section(title: str, note: str = "") -> Safe:
+    """A heading with a muted note beside it."""
+    return Safe(f'<div class="sec"><h2>{escaped(title)}</h2><span>{escaped(note)}</span></div>')
+
+
+def strip(cells: Iterable[tuple[str, str, str]]) -> Safe:
+    """Figures between two hairlines: label, value, what stands below."""
+    inner = "".join(
+        f'<div><div class="l">{escaped(a)}</div><div class="v">{escaped(b)}</div><div class="d">{escaped(c)}</div></div>'
+        for a, b, c in cells
+    )
+    return Safe(f'<div class="strip">{inner}</div>')
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    name: str,
+    left: Sequence[int] = (),
+    wide: Sequence[int] = (),
+) -> Safe:
+    """A table in a box of its own that scrolls sideways and takes the keyboard.
+
+    Args:
+        head: Column heads.
+        rows: Cells.
+        name: What a screen reader calls it.
+        left: Columns that are text.
+        wide: Columns of text that wraps.
+    """
+
+    def cells(kind: str, row: Sequence[str]) -> str:
+        return "".join(
+            f"<{kind}{_class(i, left, wide)}>{escaped(cell)}</{kind}>" for i, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return Safe(
+        f'<div class="tw" tabindex="0" role="region" aria-label="{escaped(name)}"><table class="t">'
+        f"<thead><tr>{cells('th', head)}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def swatch(category: Category) -> Safe:
+    """A category's colour; the allocator's cache is hatched, as in the figures."""
+    color = f"var({variable(category)})"
+    if category is Category.ALLOCATOR:
+        style = f"background:repeating-linear-gradient(135deg,{color} 0 2px,transparent 2px 4px);box-shadow:inset 0 0 0 1px {color}"
+    else:
+        style = f"background:{color}"
+    return Safe(f'<i class="sw" style="{style}"></i>')
+
+
+def legend(categories: Iterable[Category], words: Words, *, capacity: bool, band: bool) -> Safe:
+    """The categories of the figures, then their two marks."""
+    items = [f"<span>{swatch(c)}{words.html(f'category.{c.value}')}</span>" for c in categories]
+    if capacity:
+        items.append(f'<span><i class="cap"></i>{words.html("chart.usable")}</span>')
+    if band:
+        items.append(f'<span><i class="band"></i>{words.html("chart.band")}</span>')
+    return Safe(f'<div class="leg">{"".join(items)}</div>')
+
+
+def note(tone: str, body: str) -> Safe:
+    """A remark with a rule at its left; `bad`, `tight` or none."""
+    return Safe(f'<div class="note {tone}">{escaped(body)}</div>')
+
+
+def bullets(items: Iterable[str]) -> Safe:
+    """A short list."""
+    return Safe("<ul>" + "".join(f"<li>{escaped(item)}</li>" for item in items) + "</ul>")
+
+
+def _class(column: int, left: Sequence[int], wide: Sequence[int]) -> str:
+    if column in wide:
+        return ' class="wrap"'
+    return ' class="tl"' if column in left else ""

@@ -1,0 +1,69 @@
+"""The Share menu: the link, and the scenario as a file to keep and to bring back."""
+
+import json
+from typing import Final
+
+import streamlit as st
+
+from planner.checks.codes import make
+from planner.issues import Issue, Severity
+from planner.link import tolerant
+from planner.scenario import to_document
+from planner.units import MIB
+from ui.issue_words import issue_html
+from ui.pages.frame import Frame
+from ui.state import PARAM, link_text, load
+
+MOST_BYTES: Final = MIB
+_ISSUES: Final = "file_issues"
+
+
+def draw_share(frame: Frame) -> None:
+    """A popover with the link to copy, a download, and an upload."""
+    words = frame.words
+    with st.popover(words("share.label"), type="tertiary", icon=":material/ios_share:", key="share"):
+        st.html(f'<div class="p">{words.html("share.link")}</div>')
+        st.code(_address(), language=None, wrap_lines=True, height=90)
+        st.download_button(
+            words("share.download"),
+            data=json.dumps(frame.desk.document, indent=2, ensure_ascii=False) + "\n",
+            file_name="headroom-scenario.json",
+            mime="application/json",
+            key="scenario_download",
+            on_click="ignore",
+        )
+        st.file_uploader(words("share.upload"), type="json", key="scenario_file", on_change=_take)
+        issues: tuple[Issue, ...] = st.session_state.get(_ISSUES, ())
+        for issue in issues:
+            tone = "bad" if issue.severity is Severity.ERROR else "tight"
+            st.html(f'<div class="msg {tone}" role="alert">{issue_html(issue, words)}</div>')
+
+
+def _address() -> str:
+    base = (st.context.url or "").partition("?")[0]
+    text = link_text()
+    return f"{base}?{PARAM}={text}" if text else base
+
+
+def _take() -> None:
+    upload = st.session_state["scenario_file"]
+    if upload is None:
+        return
+    document, issues = read_scenario_file(upload.getvalue())
+    st.session_state[_ISSUES] = issues
+    if document is not None:
+        load(document)
+
+
+def read_scenario_file(raw: bytes) -> tuple[dict[str, object] | None, tuple[Issue, ...]]:
+    """The document of a scenario file, fields that cannot be read left out and named; None where nothing can be used."""
+    if len(raw) > MOST_BYTES:
+        return None, (make("too_large", "", given=len(raw), allowed=MOST_BYTES),)
+    try:
+        values = json.loads(raw)
+    except json.JSONDecodeError as problem:
+        return None, (make("not_json", "", line=problem.lineno, column=problem.colno),)
+    except (UnicodeDecodeError, RecursionError, ValueError):
+        return None, (make("not_json", "", line=1, column=1),)
+    scenario, issues = tolerant(values)
+    return (None if scenario is None else to_document(scenario)), issues

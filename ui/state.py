@@ -1,0 +1,159 @@
+"""The one document of a session: where it comes from, how widgets edit it, and how it gets into the address bar.
+
+Widgets are controlled: each shows a value read from the document, and what differs from the shown value at the start of a
+run is an edit. So the question is built once a run, before anything is drawn, and fields that no widget shows survive.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import streamlit as st
+
+from planner.issues import Issue, ScenarioError
+from planner.link import decode, encode
+from planner.scenario import to_document
+from planner.validation import parse_scenario
+from ui.document import Document, canonical
+from ui.examples import default_document
+
+Writer = Callable[[Document, Any], Document]
+
+PARAM: Final = "s"
+REMEMBERED_LINKS: Final = 50
+DEFAULT: Final = ""
+"""Stands for the link of the default question, which needs no parameter."""
+
+_DOCUMENT: Final = "scenario_document"
+_SHOWN: Final = "scenario_shown"
+_SEEN: Final = "link_seen"
+_ENCODED: Final = "link_encoded"
+_WRITTEN: Final = "links_written"
+_LINK_ISSUES: Final = "link_issues"
+_TOUCHED: Final = "scenario_touched"
+_STASH: Final = "scenario_stash"
+
+
+def document() -> Document:
+    """The question as it stands."""
+    if _DOCUMENT not in st.session_state:
+        st.session_state[_DOCUMENT] = default_document()
+    found: Document = st.session_state[_DOCUMENT]
+    return found
+
+
+def load(new: Document) -> None:
+    """Replace the question: a preset, a file, an applied change. Widgets follow by themselves."""
+    st.session_state[_DOCUMENT] = new
+    st.session_state[_TOUCHED] = True
+    st.session_state[_LINK_ISSUES] = ()
+
+
+def edit(change: Callable[[Document], Document]) -> None:
+    """Change the question from a callback, after what was typed at the same moment."""
+    load(change(_collected(document())))
+
+
+def stash() -> dict[str, Any]:
+    """Blocks put aside while a task has no use for them."""
+    found: dict[str, Any] = st.session_state.setdefault(_STASH, {})
+    return found
+
+
+def bind(key: str, value: Any, write: Writer) -> str:
+    """Make the widget of `key` show a value of the document.
+
+    Args:
+        key: The widget's key.
+        value: What it shows.
+        write: Returns the document with a new value of the widget put in.
+
+    Returns:
+        The key, to be handed to the widget.
+    """
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    st.session_state.setdefault(_SHOWN, {})[key] = (value, write)
+    return key
+
+
+def begin_run() -> Document:
+    """Take in edits and the address bar, and write the link; called before anything is drawn."""
+    before = document()
+    after = _collected(before)
+    edited = canonical(after) != canonical(before) or bool(st.session_state.pop(_TOUCHED, False))
+    st.session_state[_DOCUMENT] = after
+    if edited:
+        st.session_state[_LINK_ISSUES] = ()
+    _follow_address_bar(edited=edited)
+    _write_address_bar()
+    return document()
+
+
+def link_issues() -> tuple[Issue, ...]:
+    """What was wrong with the link that was opened."""
+    found: tuple[Issue, ...] = st.session_state.get(_LINK_ISSUES, ())
+    return found
+
+
+def link_text() -> str:
+    """The link parameter of the question as last written; empty for the default question."""
+    found: str = st.session_state.get(_ENCODED, DEFAULT)
+    return found
+
+
+def _collected(base: Document) -> Document:
+    shown: dict[str, tuple[Any, Writer]] = st.session_state.get(_SHOWN, {})
+    for key, (value, write) in list(shown.items()):
+        if key in st.session_state and st.session_state[key] != value:
+            new = st.session_state[key]
+            base = write(base, new)
+            shown[key] = (new, write)
+    return base
+
+
+def _follow_address_bar(*, edited: bool) -> None:
+    """Open the link in the address bar unless it is one of ours that an edit has overtaken."""
+    given = st.query_params.get(PARAM)
+    if given == st.session_state.get(_SEEN):
+        return
+    written: list[str | None] = st.session_state.setdefault(_WRITTEN, [None])
+    if edited and given in written:
+        return
+    st.session_state[_SEEN] = given
+    if given is None:
+        st.session_state[_DOCUMENT], st.session_state[_LINK_ISSUES] = default_document(), ()
+        st.session_state[_ENCODED] = DEFAULT
+        return
+    scenario, issues = decode(given)
+    st.session_state[_LINK_ISSUES] = issues
+    if scenario is not None:
+        st.session_state[_DOCUMENT] = to_document(scenario)
+        st.session_state[_ENCODED] = _encoded(document()) or DEFAULT
+
+
+def _write_address_bar() -> None:
+    text = _encoded(document())
+    if text is None or text == st.session_state.get(_ENCODED, DEFAULT):
+        return
+    seen = text or None
+    st.session_state[_ENCODED], st.session_state[_SEEN] = text, seen
+    written: list[str | None] = st.session_state.setdefault(_WRITTEN, [None])
+    written.append(seen)
+    del written[1:-REMEMBERED_LINKS]
+    if seen is None:
+        st.query_params.pop(PARAM, None)
+    else:
+        st.query_params[PARAM] = seen
+
+
+def _encoded(current: Document) -> str | None:
+    """Link text, empty for the default question, None where there can be no link."""
+    if canonical(current) == canonical(default_document()):
+        return DEFAULT
+    scenario, _ = parse_scenario(current)
+    if scenario is None:
+        return None
+    try:
+        return encode(scenario)
+    except ScenarioError:
+        return None

@@ -1,0 +1,253 @@
+"""The answer in sentences: what was asked, whether it fits, why, and what holds the number up."""
+
+from typing import Final
+
+from planner.ledger import Category
+from planner.plan_types import DevicePlan, Plan, Verdict
+from ui.catalog import card_name, short_model_name
+from ui.changes import Outcome
+from ui.numbers import DASH, TIMES, gib1, percent, ranges, short_count, signed_gib, whole
+from ui.words import Safe, Words
+
+TAG: Final = {
+    Verdict.FITS: ("ok", "✓"),
+    Verdict.TIGHT: ("tight", "!"),
+    Verdict.DOES_NOT_FIT: ("bad", "✕"),
+    Verdict.UNKNOWN: ("unknown", "?"),
+}
+
+
+def scenario_sentence(plan: Plan, words: Words) -> Safe:
+    """What was asked, in one line."""
+    asked = plan.resolved
+    name = (
+        short_model_name(asked.model.id)
+        if asked.model.id
+        else words("model.own_name", type=plan.model.model_type)
+    )
+    parts: list[str] = [
+        words.html("scenario.start", task=words(f"task.{asked.task}.name"), model=name, cards=_cards(plan)),
+        *_division(plan, words),
+        *_size(plan, words),
+        words.html("scenario.runtime", runtime=words(f"runtime.{asked.runtime.name}")),
+    ]
+    return Safe(", ".join(parts))
+
+
+def headline(plan: Plan, words: Words) -> Safe:
+    """The verdict with its number."""
+    worst = plan.worst
+    gpu = gpu_name(worst, words)
+    if plan.verdict is Verdict.UNKNOWN or worst.headroom_bytes is None:
+        return words.html("verdict.unknown.head", gpu=gpu, needs=gib1(worst.peak_bytes))
+    many = len(worst.indices) > 1
+    if worst.headroom_bytes < 0:
+        key = "verdict.short.many" if many else "verdict.short.one"
+        return words.html(key, gpu=gpu, gib=gib1(-worst.headroom_bytes))
+    if plan.verdict is Verdict.FITS and plan.serving is not None:
+        served = plan.serving
+        return words.html(
+            "verdict.fits.serving",
+            sequences=_ratio(served.concurrency),
+            context=whole(served.context_tokens),
+            gib=gib1(worst.headroom_bytes),
+        )
+    key = {Verdict.FITS: "verdict.fits", Verdict.TIGHT: "verdict.tight"}.get(plan.verdict, "verdict.refused")
+    return words.html(f"{key}.{'many' if many else 'one'}", gpu=gpu, gib=gib1(worst.headroom_bytes))
+
+
+def tag(verdict: Verdict, words: Words) -> Safe:
+    """Icon, word and tint."""
+    kind, icon = TAG[verdict]
+    return Safe(f'<span class="tag {kind}">{icon}&ensp;{words.html(f"verdict.word.{verdict.value}")}</span>')
+
+
+def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Words) -> Safe:
+    """At most two sentences: the phase and the parts that make the peak, and the next move."""
+    worst = plan.worst
+    largest = sorted(worst.ledger.by_category(worst.peak_phase).items(), key=lambda item: -item[1])[:2]
+    parts = words("why.and").join(
+        words("why.part", part=words(f"category.{category.value}").lower(), gib=gib1(size))
+        for category, size in largest
+    )
+    facts = {
+        "phase": words(f"phase.{worst.peak_phase.value}.while"),
+        "gpu": gpu_name(worst, words),
+        "needs": gib1(worst.peak_bytes),
+        "card": card_name(worst.gpu_name),
+        "parts": parts,
+    }
+    if worst.usable_bytes is None:
+        first = words.html("why.unknown_card", **facts)
+    else:
+        first = words.html("why.known_card", usable=gib1(worst.usable_bytes), **facts)
+    return Safe(f"{first} {_next_move(plan, found, best, words)}")
+
+
+def gpu_name(device: DevicePlan, words: Words) -> str:
+    """`GPU 5` or `GPUs 0-3`."""
+    key = "chart.gpu" if len(device.indices) == 1 else "chart.gpus"
+    return words(key, index=ranges(device.indices))
+
+
+def next_tightest(plan: Plan) -> DevicePlan | None:
+    """The group with the least headroom after the one that limits; None where there is no other."""
+    others = [d for i, d in enumerate(plan.devices) if i != plan.fullest and d.headroom_bytes is not None]
+    return min(others, key=lambda device: device.headroom_bytes or 0, default=None)
+
+
+def strip(plan: Plan, words: Words) -> list[tuple[Safe, Safe, Safe]]:
+    """The five figures: label, value, and what stands below."""
+    worst = plan.worst
+    fullest = (
+        words.html("strip.of", needs=gib1(worst.peak_bytes), usable=gib1(worst.usable_bytes))
+        if worst.usable_bytes is not None
+        else words.html("strip.gib", value=gib1(worst.peak_bytes))
+    )
+    return [
+        (words.html("strip.fullest"), fullest, Safe(words.html("strip.card", gpu=gpu_name(worst, words), card=card_name(worst.gpu_name)))),
+        _headroom_cell(plan, words),
+        _phase_cell(worst, words),
+        _band_cell(plan, words),
+        _last_cell(plan, words),
+    ]  # fmt: skip
+
+
+def known_line(plan: Plan, words: Words) -> Safe:
+    """How the answer is known."""
+    band = plan.worst.band
+    rows = band.num_rows if band is not None else 0
+    basis = words(f"known.basis.{band.basis}") if band is not None else ""
+    text = words.html(
+        f"known.{plan.known.value}",
+        n=whole(rows),
+        basis=basis,
+        runtime=words(f"runtime.{plan.resolved.runtime.name}"),
+    )
+    notes = [words.html("known.usable", source=words(f"known.usable_source.{plan.worst.usable_source}"))]
+    if plan.model.approximate:
+        notes.append(words.html("known.approximate"))
+    return Safe(" ".join([text, *notes]))
+
+
+def _cards(plan: Plan) -> str:
+    names: dict[str, int] = {}
+    for device in plan.devices:
+        name = card_name(device.gpu_name)
+        names[name] = names.get(name, 0) + len(device.indices)
+    return " + ".join(
+        f"{whole(count)} {TIMES} {name}" if count > 1 else name for name, count in names.items()
+    )
+
+
+def _division(plan: Plan, words: Words) -> list[str]:
+    parallel = plan.resolved.parallel
+    parts: list[str] = []
+    for name in ("pipeline", "tensor", "context", "expert"):
+        degree = getattr(parallel, name)
+        if degree > 1:
+            parts.append(words.html(f"scenario.{name}", n=whole(degree)))
+    if parallel.sharding != "none":
+        parts.append(words.html("scenario.sharding", name=words(f"sharding.{parallel.sharding}")))
+    return parts
+
+
+def _size(plan: Plan, words: Words) -> list[str]:
+    asked = plan.resolved
+    if asked.is_training:
+        precision = asked.training.precision.parameters or asked.training.precision.compute
+        parts: list[str] = [words.html("scenario.sequence", n=whole(asked.training.sequence_length))]
+        if asked.training.micro_batch > 1:
+            parts.append(words.html("scenario.micro_batch", n=whole(asked.training.micro_batch)))
+        optimizer = words(f"optimizer.{asked.training.optimizer.name}")
+        kind = words(f"format.{precision}") if precision else ""
+        parts.append(words.html("scenario.precision", precision=kind, optimizer=optimizer))
+        return parts
+    parts = []
+    if asked.serving.max_model_len is not None:
+        parts.append(words.html("scenario.context_tokens", n=whole(asked.serving.max_model_len)))
+    if asked.workload is not None and asked.workload.concurrency is not None:
+        parts.append(words.html("scenario.concurrency", n=whole(asked.workload.concurrency)))
+    if asked.serving.weights is not None:
+        parts.append(words.html("scenario.weights", name=_format(asked.serving.weights, words)))
+    return parts
+
+
+def _format(name: str, words: Words) -> str:
+    key = f"format.{name}"
+    return words(key) if words.has(key) else name
+
+
+def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Words) -> Safe:
+    if plan.verdict is Verdict.FITS:
+        return words.html("why.growth") if any(o.change.grows for o in found) else Safe("")
+    if best is None:
+        return words.html("why.no_single_change")
+    what = words(f"change.{best.change.name}.what", **best.change.params)
+    key = "why.makes_fit" if best.plan.verdict is Verdict.FITS else "why.makes_tight"
+    return words.html(key, what=what, gib=gib1(-best.delta_bytes))
+
+
+def _headroom_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
+    worst = plan.worst
+    label = words.html("strip.headroom")
+    if worst.headroom_bytes is None:
+        return label, Safe(DASH), words.html("strip.no_capacity")
+    kind = TAG[worst.verdict][0]
+    value = words.html(
+        "strip.signed", kind=kind if kind != "ok" else "", value=signed_gib(worst.headroom_bytes)
+    )
+    following = next_tightest(plan)
+    if following is not None and following.headroom_bytes is not None:
+        gib = signed_gib(following.headroom_bytes)
+        return label, value, words.html("strip.next", gpu=gpu_name(following, words), gib=gib)
+    if worst.usable_bytes:
+        return label, value, words.html("strip.share", share=percent(worst.peak_bytes / worst.usable_bytes))
+    return label, value, Safe("")
+
+
+def _phase_cell(worst: DevicePlan, words: Words) -> tuple[Safe, Safe, Safe]:
+    entries = worst.ledger.alive(worst.peak_phase)
+    transient = [e for e in entries if len(e.phases) < len(worst.ledger.phases)]
+    below = Safe("")
+    if transient or entries:
+        entry = (transient or list(entries))[0]
+        below = words.html(
+            "strip.largest",
+            part=words(f"category.{entry.category.value}").lower(),
+            gib=gib1(_category(worst, entry.category)),
+        )
+    return words.html("strip.phase"), words.html(f"phase.{worst.peak_phase.value}.name"), below
+
+
+def _category(device: DevicePlan, category: Category) -> int:
+    return device.ledger.by_category(device.peak_phase).get(category, 0)
+
+
+def _band_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
+    band = plan.worst.band
+    if band is None:
+        return words.html("strip.band", coverage=DASH), Safe(DASH), words.html("strip.no_band")
+    label = words.html("strip.band", coverage=percent(band.coverage_frac))
+    value = words.html("strip.range", low=gib1(band.low_bytes), high=gib1(band.high_bytes))
+    return label, value, words.html(f"strip.rows.{band.basis}", n=whole(band.num_rows))
+
+
+def _last_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
+    served = plan.serving
+    if served is not None:
+        value = words.html("strip.tokens", value=whole(served.kv_tokens))
+        below = words.html("strip.longest", n=whole(served.longest_context_tokens))
+        return words.html("strip.kv_tokens"), value, below
+    total = plan.model.params_total
+    share = percent(plan.trainable_params / total) if total else DASH
+    value = words.html("strip.count", value=short_count(plan.trainable_params))
+    return (
+        words.html("strip.trainable"),
+        value,
+        words.html("strip.of_params", share=share, total=short_count(total)),
+    )
+
+
+def _ratio(value: float) -> str:
+    return whole(int(value)) if value >= 10 else f"{value:.1f}"
