@@ -1,6 +1,16 @@
-"""Model descriptions: from a Hugging Face config to shapes and parameter counts."""
+"""Model descriptions: from a Hugging Face config or a catalog row to shapes and parameter counts."""
 
-from planner.model.from_config import model_from_config
-from planner.model.spec import ModelSpec, UnknownArchitecture
+from planner.model.from_config import MODEL_TYPES, model_from_config
+from planner.model.from_row import Pipeline, model_from_row, pipeline_from_row
+from planner.model.spec import ModelSpec, UnknownArchitecture, linears
 
-__all__ = ["ModelSpec", "UnknownArchitecture", "model_from_config"]
+__all__ = [
+    "MODEL_TYPES",
+    "ModelSpec",
+    "Pipeline",
+    "UnknownArchitecture",
+    "linears",
+    "model_from_config",
+    "model_from_row",
+    "pipeline_from_row",
+]

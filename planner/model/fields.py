@@ -69,15 +69,19 @@ class Fields:
             self.refuse(key, value, f"{span[0]}..{span[1]}")
         return value
 
+    def unsupported(self, key: str, value: object) -> NoReturn:
+        """Raise for a feature that has no closed form here."""
+        self.refuse(key, value, "", reason="unsupported_feature")
+
     def optional_size(self, *keys: str, span: tuple[int, int] = WIDTH) -> int | None:
         """A whole number within `span`, or None where absent."""
         return self.size(*keys, span=span) if self.has(*keys) else None
 
-    def flag(self, *keys: str, default: bool) -> bool:
+    def flag(self, *keys: str, default: bool | None = None) -> bool:
         """True or false."""
         key, value = self.raw(*keys)
         if value is None:
-            return default
+            return self.missing(key) if default is None else default
         if not isinstance(value, bool):
             self.refuse(key, value, "true, false")
         return value
@@ -102,35 +106,60 @@ class Fields:
             self.refuse(key, value, ", ".join(allowed) or "text")
         return value
 
-    def texts(self, key: str, count: int, allowed: Sequence[str]) -> tuple[str, ...] | None:
-        """A list of `count` strings, each one of `allowed`; None where absent."""
-        value = self._list(key, count)
+    def texts(
+        self, key: str, count: int, allowed: Sequence[str], *, padded: bool = False
+    ) -> tuple[str, ...] | None:
+        """A list of `count` strings, each one of `allowed`; None where absent.
+
+        `padded` lists may go on after `count`, for layers that are not built (multi-token prediction).
+        """
+        value = self._list(key, count, padded=padded)
         if value is None:
             return None
-        for item in value:
-            if not isinstance(item, str) or item not in allowed:
-                self.refuse(key, item, ", ".join(allowed))
-        return tuple(value)
+        texts = [item for item in value if isinstance(item, str) and item in allowed]
+        if len(texts) != len(value):
+            wrong = next(item for item in value if not isinstance(item, str) or item not in allowed)
+            self.refuse(key, wrong, ", ".join(allowed))
+        return tuple(texts)
 
-    def sizes(self, key: str, count: int | None, span: tuple[int, int] = WIDTH) -> tuple[int, ...] | None:
+    def sizes(
+        self, key: str, count: int | None, span: tuple[int, int] = WIDTH, *, padded: bool = False
+    ) -> tuple[int, ...] | None:
         """A list of `count` whole numbers within `span` (any count for None); None where absent."""
+        value = self._list(key, count, padded=padded)
+        if value is None:
+            return None
+        sizes = [item for item in value if type(item) is int and span[0] <= item <= span[1]]
+        if len(sizes) != len(value):
+            wrong = next(item for item in value if type(item) is not int or not span[0] <= item <= span[1])
+            self.refuse(key, wrong, f"{span[0]}..{span[1]}")
+        return tuple(sizes)
+
+    def items(self, key: str, count: int) -> list["Fields"] | None:
+        """A list of `count` objects; None where absent."""
         value = self._list(key, count)
         if value is None:
             return None
-        for item in value:
-            if type(item) is not int or not span[0] <= item <= span[1]:
-                self.refuse(key, item, f"{span[0]}..{span[1]}")
-        return tuple(value)
+        for index, item in enumerate(value):
+            if not isinstance(item, Mapping):
+                self.refuse(f"{key}.{index}", item, "an object")
+        return [
+            Fields(item, self.model_type, f"{self.prefix}{key}.{index}.")
+            for index, item in enumerate(value)
+            if isinstance(item, Mapping)
+        ]
 
-    def _list(self, key: str, count: int | None) -> list[object] | None:
+    def _list(self, key: str, count: int | None, *, padded: bool = False) -> list[object] | None:
         value = self.config.get(key)
         if value is None:
             return None
         if not isinstance(value, list | tuple):
             self.refuse(key, value, "a list")
-        if (count is not None and len(value) != count) or len(value) > LAYERS[1]:
-            self.refuse(key, f"{len(value)} items", f"{count if count is not None else LAYERS[1]} items")
-        return list(value)
+        short = count is not None and len(value) < count
+        long = len(value) > (LAYERS[1] if count is None or padded else count)
+        if short or long:
+            self.refuse(key, f"{len(value)} items", f"at most {LAYERS[1]}" if count is None else f"{count} items")
+        return list(value[:count])
 
     def nested(self, *keys: str) -> "Fields":
         """A config inside the config."""

@@ -4,7 +4,21 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from planner.model import dense_decoders, gpt, mla_moe, moe
+from planner.model import (
+    dense_decoders,
+    dual_encoders,
+    encoder_decoder,
+    encoders,
+    gemma,
+    gpt,
+    hybrid,
+    hyper,
+    megatron,
+    mla_moe,
+    moe,
+    multimodal,
+    nas,
+)
 from planner.model.fields import VOCAB, WIDTH, Fields, shown
 from planner.model.spec import ModelSpec, UnknownArchitecture
 
@@ -13,8 +27,19 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     **gpt.BUILDERS,
     **moe.BUILDERS,
     **mla_moe.BUILDERS,
+    **hyper.BUILDERS,
+    **hybrid.BUILDERS,
+    **gemma.BUILDERS,
+    **nas.BUILDERS,
+    **encoders.BUILDERS,
+    **dual_encoders.BUILDERS,
+    **encoder_decoder.BUILDERS,
+    **megatron.BUILDERS,
 }
-"""Builder of every modelled `model_type`."""
+"""Builder of every modelled `model_type` that stands alone."""
+
+MODEL_TYPES = tuple(sorted({*BUILDERS, *multimodal.WRAPPERS}))
+"""Every `model_type` that can be described."""
 
 
 def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> ModelSpec:
@@ -35,13 +60,21 @@ def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> Mo
         raise UnknownArchitecture("", "missing_key", "model_type", _lower_bound(config))
     if not isinstance(model_type, str):
         raise UnknownArchitecture("", "bad_value", "model_type", value=shown(model_type), allowed="text")
-    builder = BUILDERS.get(model_type)
-    if builder is None:
-        raise UnknownArchitecture(
-            shown(model_type)[1:-1], "unknown_model_type", "model_type", _lower_bound(config), value=shown(model_type)
-        )
-    spec = builder(Fields(config, model_type))
+    spec = _build(Fields(config, model_type))
     return replace(spec, id=model_id, config=_as_text(config))
+
+
+def _build(f: Fields) -> ModelSpec:
+    wrapper = multimodal.WRAPPERS.get(f.model_type)
+    if wrapper is not None:
+        return multimodal.build(f, wrapper, BUILDERS)
+    builder = BUILDERS.get(f.model_type)
+    if builder is None:
+        name = shown(f.model_type)
+        raise UnknownArchitecture(
+            name.strip("'\""), "unknown_model_type", "model_type", _lower_bound(f.config), value=name
+        )
+    return builder(f)
 
 
 def _lower_bound(config: Mapping[str, object]) -> int | None:
@@ -53,7 +86,7 @@ def _lower_bound(config: Mapping[str, object]) -> int | None:
 
 
 def _as_text(config: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, _json(config[key])) for key in sorted(key for key in config if isinstance(key, str)))
+    return tuple((key, _json(config[key])) for key in sorted(config))
 
 
 def _json(value: object) -> str:

@@ -4,6 +4,7 @@ A `ModelSpec` is built from a Hugging Face config (`planner.model.from_config`) 
 counts, not bytes. Layers are listed in model order and share objects, so two equal layers are the same object.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -104,7 +105,10 @@ class Attention:
         q_lora_rank: MLA query compression, 0 for none.
         state_elements: Elements of the recurrent state per sequence (linear and state-space layers), 0 otherwise.
         conv_state_elements: Elements of the convolution state per sequence, 0 otherwise.
-        index_head_dim: Width of the key of a sparse-attention indexer, cached per token; 0 for none.
+        index_head_dim: Width of the key of a sparse-attention indexer, cached per token (per compressed entry where
+            `compress_ratio` is set); 0 for none.
+        compress_ratio: Beyond the window one entry of `head_dim` is cached for so many tokens (DeepSeek-V4); 0 for none.
+        kv_tied: One tensor serves as key and as value and is cached once (DeepSeek-V4).
         shares_kv: The layer reuses another layer's cache and keeps none of its own.
     """
 
@@ -120,6 +124,8 @@ class Attention:
     state_elements: int = 0
     conv_state_elements: int = 0
     index_head_dim: int = 0
+    compress_ratio: int = 0
+    kv_tied: bool = False
     shares_kv: bool = False
 
     @property
@@ -178,6 +184,15 @@ class Layer:
         """All parameters of the layer."""
         return sum(linear.params for linear in self.linears) + self.norm_params + self.vector_params
 
+    @property
+    def idle_expert_params(self) -> int:
+        """Parameters of the routed experts that one token does not visit."""
+        idle = self.mlp.num_experts - self.mlp.experts_per_token
+        if idle <= 0:
+            return 0
+        experts = sum(linear.params for linear in self.linears if linear.part is Part.EXPERTS)
+        return experts // self.mlp.num_experts * idle
+
     def part_params(self, part: Part) -> int:
         """Parameters of one part of the layer; vectors count with attention."""
         total = sum(linear.params for linear in self.linears if linear.part is part)
@@ -196,7 +211,7 @@ class Block:
         name: Stable lowercase id (`vision_tower`, `projector`, `mtp`, ...).
         params: Elements.
         stage: Whether it lives with the first or the last pipeline stage.
-        counted: False for parts that exist in the checkpoint but not in the class (MTP); not in `params_total`.
+        counted: False for parts that are in the checkpoint but not in the class (MTP); not in `params_total`.
     """
 
     name: str
@@ -279,8 +294,7 @@ class ModelSpec:
     def params_total(self) -> int:
         """All parameters, the tied head counted once, uncounted blocks left out."""
         return (
-            sum(layer.params for layer in self.layers)
-            + sum(layer.params for layer in self.encoder_layers)
+            sum(layer.params * count for layer, count in self.distinct_layers())
             + self.embedding_params
             + self.position_params
             + self.final_norm_params
@@ -289,23 +303,59 @@ class ModelSpec:
         )
 
     @property
+    def params_active(self) -> int:
+        """Parameters one token touches: everything but the routed experts that it does not visit.
+
+        Embeddings, head and vision tower count whole, as in the catalog; makers often leave them out.
+        """
+        idle = sum(layer.idle_expert_params * count for layer, count in self.distinct_layers())
+        return self.params_total - idle
+
+    def distinct_layers(self) -> list[tuple[Layer, int]]:
+        """Each layer object (encoder first, then decoder) and how often it occurs; equal layers share objects."""
+        counts: dict[int, int] = {}
+        first: dict[int, Layer] = {}
+        for layer in (*self.encoder_layers, *self.layers):
+            key = id(layer)
+            counts[key] = counts.get(key, 0) + 1
+            first.setdefault(key, layer)
+        return [(layer, counts[key]) for key, layer in first.items()]
+
+    @property
     def has_experts(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(layer.mlp.kind is MlpKind.MOE for layer in self.layers)
 
 
-class UnknownArchitecture(ValueError):
+def linears(spec: ModelSpec) -> Iterator[tuple[int, Linear]]:
+    """Every matrix of every layer with the layer's index, encoder layers first; the head is not among them."""
+    for index, layer in enumerate((*spec.encoder_layers, *spec.layers)):
+        for linear in layer.linears:
+            yield index, linear
+
+
+class UnknownArchitecture(ValueError):  # noqa: N818 -- named for what it says
     """An architecture that has no closed form here. Refused, never guessed.
 
     Attributes:
         model_type: What the config named.
-        reason: Stable code: `unknown_model_type`, `missing_key`, `bad_value`, `unsupported_feature`.
-        key: The config key at fault, if one is.
+        reason: Stable code: `unknown_model_type`, `missing_key`, `bad_value`, `unsupported_feature`,
+            `diffusion_pipeline`.
+        key: The config key at fault, if one is; dotted where the config is nested.
+        value: What stood there, as short text.
+        allowed: What may stand there.
         lower_bound_params: What can be counted for certain (embedding and the like), or None.
     """
 
     def __init__(
-        self, model_type: str, reason: str, key: str = "", lower_bound_params: int | None = None, value: str = "", allowed: str = ""
+        self,
+        model_type: str,
+        reason: str,
+        key: str = "",
+        lower_bound_params: int | None = None,
+        *,
+        value: str = "",
+        allowed: str = "",
     ) -> None:
         super().__init__(f"{model_type}: {reason} {key} {value} {allowed}".strip())
         self.model_type = model_type

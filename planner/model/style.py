@@ -44,13 +44,17 @@ class Style:
         qk_norm: Norms on queries and keys.
         qk_norm_key: Config key that turns them on; empty where the class has no such key.
         qk_norm_default: What the class does without that key.
+        qk_norm_scale: Parameters per width of those norms: 1, or 2 with a bias.
         tie: `tie_word_embeddings` where the config has no such key.
         head_bias: The output matrix has a bias.
+        head_bias_key: Config key of that bias; empty where the class has none.
+        head_name: Name of the output matrix.
         parallel: Attention and MLP read the same input.
         attention_names: Names of the attention matrices.
         mlp_names: Names of the MLP matrices.
         slides: Which layers slide.
         period: For `Slides.MOST`.
+        full_last: The last layer is never sliding.
         window: Default window of a family that always has one.
         hidden_act: Default activation.
         position: `rope`, `learned`, `alibi`, `relative` or `none`.
@@ -71,13 +75,17 @@ class Style:
     qk_norm: QkNorm = QkNorm.HEAD
     qk_norm_key: str = "qk_norm"
     qk_norm_default: bool = False
+    qk_norm_scale: int = 1
     tie: bool = False
     head_bias: bool = False
+    head_bias_key: str = ""
+    head_name: str = "lm_head"
     parallel: bool = False
     attention_names: AttentionNames = LLAMA_ATTENTION
     mlp_names: MlpNames = LLAMA_MLP
     slides: Slides = Slides.NEVER
     period: int = 0
+    full_last: bool = False
     window: int | None = None
     hidden_act: str = "silu"
     position: str = "rope"

@@ -1,0 +1,73 @@
+"""Models found by architecture search, whose layers all differ: Nemotron-NAS (DeciLM).
+
+Source: `modeling_decilm.py` and `configuration_decilm.py` in the models' repositories.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from planner.model.decoder import Trunk, decoder_spec, grouped, stack
+from planner.model.fields import HEADS, LAYERS, VOCAB, Fields
+from planner.model.parts import NO_FEED, NO_MIXER, AttentionNames, Feed, Mixer, attention_matrices, dense_feed, matrix
+from planner.model.spec import ModelSpec, Part
+from planner.model.style import Style
+from planner.units import round_up
+
+_STYLE = Style()
+
+
+def nemotron_nas(f: Fields) -> ModelSpec:
+    """Nemotron-NAS: each block has attention, one matrix in its place, or nothing, and the same for its MLP."""
+    hidden = f.size("hidden_size")
+    count = f.size("num_hidden_layers", span=LAYERS)
+    heads = f.size("num_attention_heads", span=HEADS)
+    blocks = f.items("block_configs", count)
+    if blocks is None:
+        f.missing("block_configs")
+    mixers: dict[str, Mixer] = {}
+    feeds: dict[str, Feed] = {}
+    layers = []
+    for block in blocks:
+        attention, ffn = block.nested("attention"), block.nested("ffn")
+        mixer = mixers.setdefault(repr(attention.config), _mixer(f, attention, hidden, heads))
+        feed = feeds.setdefault(repr(ffn.config), _feed(ffn, hidden))
+        norms = hidden * ((mixer is not NO_MIXER) + (feed is not NO_FEED))
+        layers.append((mixer, feed, norms))
+    made = {(id(m), id(g)): stack((m,), (g,), norms)[0] for m, g, norms in layers}
+    trunk = Trunk(
+        hidden_size=hidden,
+        num_layers=count,
+        vocab_size=f.size("vocab_size", span=VOCAB),
+        norm="rms_norm",
+        norm_params=hidden,
+    )
+    return decoder_spec(f, _STYLE, trunk, tuple(made[id(m), id(g)] for m, g, _ in layers))
+
+
+def _mixer(f: Fields, block: Fields, hidden: int, heads: int) -> Mixer:
+    if block.flag("no_op", default=False):
+        return NO_MIXER
+    if block.flag("replace_with_linear", default=False):
+        return replace(NO_MIXER, linears=(matrix("linear_attn", hidden, hidden, Part.ATTENTION),))
+    group = block.size("n_heads_in_group", span=HEADS)
+    kv_heads = block.divides("n_heads_in_group", group, "num_attention_heads", heads)
+    head_dim = f.optional_size("head_dim")
+    if head_dim is None:
+        head_dim = f.divides("num_attention_heads", heads, "hidden_size", hidden)
+    shape = grouped(heads, kv_heads, head_dim)
+    return Mixer(shape=shape, linears=attention_matrices(hidden, shape, AttentionNames()))
+
+
+def _feed(block: Fields, hidden: int) -> Feed:
+    if block.flag("no_op", default=False):
+        return NO_FEED
+    if block.flag("replace_with_linear", default=False):
+        return replace(NO_FEED, linears=(matrix("linear_mlp", hidden, hidden, Part.MLP),))
+    width = block.optional_size("intermediate_size")
+    if width is None:
+        factor = block.number("ffn_mult", span=(1e-6, 1e3))
+        width = round_up(int(2 * factor * hidden / 3), 256)
+    return dense_feed(hidden, width)
+
+
+BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {"nemotron-nas": nemotron_nas}
