@@ -140,7 +140,7 @@ def _figures(answer: Plan, index: int, tables: Tables) -> dict[str, Figure]:
 
 
 def _held_parameters(answer: Plan, index: int, tables: Tables) -> int:
-    """Parameters of the base model on one device, as Megatron prints them: before any sharding over data ranks."""
+    """Parameters of the base model on one device, before any sharding over data ranks, as Megatron prints."""
     share = place(answer.resolved, answer.model, tables)[index]
     setup = setup_for(share, answer.resolved, answer.model)
     return sum(tensor.params for tensor in held_tensors(share, answer.model, setup)[0])

@@ -94,11 +94,6 @@ TRAINING_RULES: Final = (
         "adapter_method",
         lambda q: q.resolved.adapter is None or _method(q) not in PROMPT_METHODS,
     ),
-    Rule(
-        ("training.precision.master", "training.precision.gradient_copy"),
-        "base_is_frozen",
-        lambda q: q.resolved.task not in ("lora", "qlora"),
-    ),
 )
 
 PARALLEL_RULES: Final = (
@@ -172,8 +167,6 @@ RESERVED: Final = (
 
 TIME_AND_COST: Final = (
     "hardware.links",
-    "workload.requests_per_s",
-    "workload.length_distribution",
     "workload.train_tokens",
     "workload.epochs",
     "economics",

@@ -9,6 +9,8 @@ from planner.checks.words import divisors, listed
 from planner.issues import Issue
 from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
 
+ENDS = 2
+"""Embedding and loss may take the place of a layer in a chunk of their own (Megatron's pipeline split)."""
 GRADIENT_SHARDING = ("zero2", "zero3")
 PARTIAL_ATTENTION = (AttentionKind.CONVOLUTION, AttentionKind.STATE_SPACE, AttentionKind.NONE)
 
@@ -114,7 +116,7 @@ def check_pipeline(question: Question) -> Iterator[Issue]:
     if not parallel.pipeline_layers and not parallel.stages:
         if parallel.pipeline > layers:
             yield make("pipeline_above_layers", "parallel.pipeline", given=parallel.pipeline, layers=layers)
-        elif parallel.pipeline * chunks > layers:
+        elif parallel.pipeline * chunks > layers + ENDS:
             given = parallel.pipeline * chunks
             yield make("pipeline_above_layers", "parallel.virtual_stages", given=given, layers=layers)
     if chunks > 1:

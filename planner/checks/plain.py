@@ -12,6 +12,8 @@ DEEPEST: Final = 32
 MOST_VALUES: Final = 100_000
 LARGEST_BITS: Final = 1023
 MOST_ISSUES: Final = 50
+LONGEST_KEY: Final = 200
+"""Characters of a key that a field's path keeps."""
 
 
 def plain(document: object) -> tuple[Any, tuple[Issue, ...]]:
@@ -56,7 +58,7 @@ class _Copier:
             if not isinstance(key, str):
                 self._report("wrong_type", path, given=shown(key), allowed="string")
                 continue
-            field = f"{path}.{key[:60]}".lstrip(".")
+            field = f"{path}.{key[:LONGEST_KEY]}".lstrip(".")
             yield self._text(key, path) or "", self.copy(item, field, depth + 1)
 
     def _number(self, value: int | float, path: str) -> int | float | None:

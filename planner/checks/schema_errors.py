@@ -7,6 +7,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from planner.checks.codes import make
+from planner.checks.plain import LONGEST_KEY
 from planner.checks.words import closest, listed, shown
 from planner.issues import Issue
 from planner.scenario import json_schema
@@ -68,7 +69,7 @@ def _inside(node: object, part: int | str) -> tuple[object, bool]:
 
 
 def _issue(kind: str, path: tuple[str | int, ...], given: object) -> Issue:
-    field = ".".join(str(part)[:60] for part in path)
+    field = ".".join(str(part)[:LONGEST_KEY] for part in path)
     if kind == "missing":
         return make("missing_field", field, allowed=allowed_at(path))
     if kind == "extra_forbidden":

@@ -285,7 +285,7 @@ def test_sizes_that_do_not_multiply_to_the_gpu_count() -> None:
         ({"task": "lora"}, "adapter_missing", "adapter"),
         ({"task": "lora", "adapter": {"base": "nf4"}}, "adapter_base_quantized", "adapter.base"),
         ({"task": "qlora", "adapter": {"base": "bf16"}}, "adapter_base_not_quantized", "adapter.base"),
-        ({"task": "lora", "adapter": {"targets": ["c_attn"]}}, "adapter_targets_none", "adapter.targets"),
+        ({"task": "lora", "adapter": {"targets": ["attn_q"]}}, "adapter_targets_none", "adapter.targets"),
         ({"task": "lora", "adapter": {"layers": 81}}, "adapter_layers_above", "adapter.layers"),
         ({"task": "serve", "runtime__name": "torchtune"}, "runtime_cannot_serve", "runtime.name"),
         ({"runtime__name": "vllm"}, "runtime_cannot_train", "runtime.name"),
@@ -379,10 +379,6 @@ def test_a_longer_sequence_than_the_model_is_a_warning() -> None:
         ({"parallel": {"expert": 8}}, "parallel.expert"),
         ({"parallel": {"pipeline_schedule": "gpipe"}}, "parallel.pipeline_schedule"),
         ({"runtime": {"engine": "v1"}}, "runtime.engine"),
-        (
-            {"task": "lora", "adapter": {}, "training": {"precision": {"master": "fp32"}}},
-            "training.precision.master",
-        ),
         ({"task": "lora", "adapter": {"virtual_tokens": 8}}, "adapter.virtual_tokens"),
         ({"task": "serve", "runtime": {"name": "vllm"}, "serving": {"gpu_layers": 3}}, "serving.gpu_layers"),
         (
