@@ -81,18 +81,13 @@ def _of_type(node: dict[str, Any], kind: str | None) -> st.SearchStrategy[Any]:
 def _text(node: dict[str, Any]) -> st.SearchStrategy[str]:
     if "pattern" in node:
         return st.from_regex(node["pattern"].replace("$", r"\Z"))
-    return st.text(st.characters(exclude_categories=("Cs",)), min_size=node.get("minLength", 0), max_size=12)
+    return st.text(st.characters(codec="utf-8"), min_size=node.get("minLength", 0), max_size=12)
 
 
 def _object(node: dict[str, Any]) -> st.SearchStrategy[Any]:
     if "properties" not in node:
         numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-        leaf = (
-            st.none()
-            | st.booleans()
-            | numbers
-            | st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
-        )
+        leaf = st.none() | st.booleans() | numbers | st.text(st.characters(codec="utf-8"), max_size=8)
         inner = leaf | st.lists(leaf, max_size=3) | st.dictionaries(st.sampled_from("abc"), leaf, max_size=2)
         return st.dictionaries(
             st.text(string.ascii_lowercase + "_", min_size=1, max_size=12), inner, max_size=5

@@ -1,0 +1,126 @@
+"""The record loader is strict, and the shipped records don't contradict each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.truth import METRICS, RecordError, contradictions, read_records
+
+TRUTH = Path(__file__).parent.parent / "data" / "truth"
+FILES = ("training.jsonl", "training_fits.jsonl", "serving.jsonl", "serving_fits.jsonl", "speed.jsonl")
+
+RECORD = {
+    "id": "one",
+    "family": "here",
+    "grade": "A",
+    "scenario": {
+        "version": 1,
+        "task": "pretrain",
+        "model": {"id": "a/b"},
+        "hardware": {"devices": [{"gpu": "unknown", "count": 1}]},
+    },
+    "rank": "any",
+    "observed": {"peak_allocated_bytes": 100, "fits": True},
+    "source": "somewhere",
+}
+
+
+def read(*changes: dict[str, Any]) -> Any:
+    lines = [json.dumps(RECORD | change) for change in changes]
+    return read_records([("file.jsonl", "\n".join(lines) + "\n\n")])
+
+
+def test_the_shipped_files_load_whole() -> None:
+    records = read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
+    assert len(records) == sum(len((TRUTH / name).read_text(encoding="utf-8").splitlines()) for name in FILES)
+    assert all(record.scenario is not None for record in records)
+    assert {metric for record in records for metric in record.observed} <= set(METRICS)
+
+
+def test_no_two_shipped_records_contradict_each_other() -> None:
+    records = read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
+    assert list(contradictions(records)) == []
+
+
+def test_a_contradiction_is_found() -> None:
+    one, two = read({"id": "a"}, {"id": "b", "observed": {"peak_allocated_bytes": 103}})
+    (pair,) = contradictions([one, two])
+    assert (pair.first, pair.second, pair.field) == ("a", "b", "peak_allocated_bytes")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"observed": {"peak_allocated_bytes": 101}},
+        {"rank": "last_stage", "observed": {"peak_allocated_bytes": 200}},
+        {"observed": {"peak_reserved_bytes": 200}},
+        {"observed": {"peak_allocated_bytes": 200}, "undetermined": ["peak_allocated_bytes"]},
+        {"scenario": RECORD["scenario"] | {"task": "full"}, "observed": {"peak_allocated_bytes": 200}},  # type: ignore[operator]
+    ],
+)
+def test_what_is_no_contradiction(change: dict[str, Any]) -> None:
+    assert list(contradictions(read({"id": "a"}, {"id": "b"} | change))) == []
+
+
+def test_the_label_is_no_part_of_the_question() -> None:
+    named = {"scenario": RECORD["scenario"] | {"name": "x"}, "observed": {"peak_allocated_bytes": 200}}  # type: ignore[operator]
+    assert len(list(contradictions(read({"id": "a"}, {"id": "b"} | named)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"observed": {"peak_bytes": 1}}, "observed.peak_bytes"),
+        ({"observed": {}}, "observed"),
+        ({"observed": {"mfu_kind": "model"}}, "observed"),
+        ({"observed": {"peak_allocated_bytes": 1.5}}, "observed.peak_allocated_bytes"),
+        ({"observed": {"peak_allocated_bytes": -1}}, "observed.peak_allocated_bytes"),
+        ({"observed": {"peak_allocated_bytes": "1"}}, "observed.peak_allocated_bytes"),
+        ({"observed": {"fits": 1}}, "observed.fits"),
+        ({"rank": "second_stage"}, "rank"),
+        ({"grade": "C"}, "grade"),
+        ({"undetermined": ["kv_bytes"]}, "undetermined"),
+        ({"rounding_bytes": {"kv_bytes": 1}}, "rounding_bytes"),
+        ({"rounding_bytes": -1}, "rounding_bytes.constrained-int"),
+        ({"id": "two words"}, "id"),
+    ],
+)
+def test_a_wrong_record_is_refused_with_its_place(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read({}, {"id": "two"} | change)
+    assert (caught.value.file, caught.value.line) == ("file.jsonl", 2)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "null", '{"id": NaN}', "[" * 100_000, "9" * 5000])
+def test_a_line_that_is_no_record(text: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read_records([("file.jsonl", text)])
+    assert caught.value.line == 1
+
+
+def test_an_id_is_used_once() -> None:
+    with pytest.raises(RecordError) as caught:
+        read({}, {})
+    assert caught.value.problem == "id_twice"
+
+
+def test_a_scenario_that_the_schema_cannot_say_is_kept_with_its_issues() -> None:
+    (record,) = read({"scenario": {"version": 1, "task": "distil"}})
+    assert record.scenario is None
+    assert any(issue.field == "task" for issue in record.issues)
+
+
+def test_rounding_for_all_byte_fields_or_by_field() -> None:
+    (whole,) = read({"rounding_bytes": 5})
+    assert dict(whole.rounding_bytes) == {"peak_allocated_bytes": 5}
+    (one,) = read({"rounding_bytes": {"peak_allocated_bytes": 7}})
+    assert dict(one.rounding_bytes) == {"peak_allocated_bytes": 7}
+
+
+def test_undetermined_fields_are_not_scored() -> None:
+    (record,) = read({"undetermined": ["peak_allocated_bytes"]})
+    assert record.scored == {"fits": True}
