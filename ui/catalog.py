@@ -1,26 +1,12 @@
 """Labels of models and cards, worked out once."""
 
 from functools import cache
-from typing import Final
 
 from planner.hardware import Gpu
 from ui.answers import tables
+from ui.names import card_name, short_model_name
 from ui.numbers import short_count
 from ui.words import Words, words_for
-
-_PLAIN_PREFIXES: Final = ("GeForce ",)
-
-
-def short_model_name(model_id: str) -> str:
-    """The id without its owner."""
-    return model_id.rpartition("/")[2]
-
-
-def card_name(name: str) -> str:
-    """A card's name without the brand line everyone leaves out."""
-    for prefix in _PLAIN_PREFIXES:
-        name = name.removeprefix(prefix)
-    return name
 
 
 @cache

@@ -1,15 +1,16 @@
-"""What one change would do: the same question planned again with one thing different. Real plans, nothing estimated."""
+"""What one change would do: the same question planned again with one thing different."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.placement import stage_layers
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
 from planner.units import MIB
 from ui.answers import answer
 from ui.document import Document, put_all
-from ui.numbers import whole
+from ui.numbers import ranges, whole
 from ui.tasks import with_task
 
 MOST_SHOWN: Final = 6
@@ -60,7 +61,7 @@ def outcomes(document: Document, plan: Plan) -> tuple[Outcome, ...]:
     """
     found = []
     fits = plan.verdict is Verdict.FITS
-    for change in _changes(document, plan.resolved):
+    for change in _changes(document, plan):
         if change.grows and not fits:
             continue
         changed = answer(change.document).plan
@@ -83,8 +84,16 @@ def first_that_fits(found: tuple[Outcome, ...]) -> Outcome | None:
     return None
 
 
-def _changes(document: Document, resolved: Scenario) -> Iterator[Change]:
-    return _training(document, resolved) if resolved.is_training else _serving(document, resolved)
+def _changes(document: Document, plan: Plan) -> Iterator[Change]:
+    longest = plan.model.max_position_embeddings
+    if not plan.resolved.is_training:
+        yield from _serving_growth(document, plan.resolved, longest)
+        yield from _serving_savings(document, plan.resolved)
+        return
+    yield from _training_growth(document, plan.resolved, longest)
+    yield from _moved_layer(document, plan)
+    yield from _cheap_savings(document, plan.resolved)
+    yield from _smaller_jobs(document, plan.resolved)
 
 
 def _set(
@@ -93,13 +102,37 @@ def _set(
     return Change(name=name, document=put_all(document, changes), params=params, grows=grows)
 
 
-def _training(document: Document, resolved: Scenario) -> Iterator[Change]:
+def _moved_layer(document: Document, plan: Plan) -> Iterator[Change]:
+    """One layer from the fullest stage to the one with the most room."""
+    parallel = plan.resolved.parallel
+    stages = parallel.pipeline
+    if stages == 1 or parallel.stages or (parallel.virtual_stages or 1) > 1:
+        return
+    counts = list(stage_layers(plan.model.num_layers, parallel))
+    target = max(plan.devices, key=lambda device: device.headroom_bytes or 0)
+    source = plan.worst
+    if source.stage == target.stage or counts[source.stage] < 2:
+        return
+    counts[source.stage] -= 1
+    counts[target.stage] += 1
+    yield _set(
+        document,
+        "move_layer",
+        {"parallel.pipeline_layers": counts},
+        gpu=ranges(target.indices),
+        layers="\u00b7".join(map(str, counts)),
+    )
+
+
+def _cheap_savings(document: Document, resolved: Scenario) -> Iterator[Change]:
+    """What saves memory and leaves the mathematics of the step as it is, or nearly."""
     training, parallel = resolved.training, resolved.parallel
-    yield from _growth(document, resolved)
     if training.loss != "fused_linear":
         yield _set(document, "fused_loss", {"training.loss": "fused_linear"})
     if training.attention == "eager":
         yield _set(document, "flash_attention", {"training.attention": "flash"})
+    if training.optimizer.implementation == "foreach":
+        yield _set(document, "fused_step", {"training.optimizer.implementation": "fused"})
     if training.optimizer.name == "adamw":
         yield _set(document, "adam_8bit", {"training.optimizer.name": "adamw_8bit"})
     if parallel.sharding in NEXT_SHARDING and _copies(resolved) > 1:
@@ -107,57 +140,61 @@ def _training(document: Document, resolved: Scenario) -> Iterator[Change]:
         yield _set(document, level, {"parallel.sharding": level}, cards=whole(_copies(resolved)))
     if training.checkpointing != "full":
         yield _set(document, "checkpointing", {"training.checkpointing": "full"})
+
+
+def _smaller_jobs(document: Document, resolved: Scenario) -> Iterator[Change]:
+    """What makes the step smaller, slower, or another one."""
+    training, parallel = resolved.training, resolved.parallel
     if training.micro_batch > 1:
         half = training.micro_batch // 2
         steps = training.gradient_accumulation * 2
-        yield _set(
-            document,
-            "half_micro_batch",
-            {"training.micro_batch": half, "training.gradient_accumulation": steps},
-            size=whole(half),
-            steps=whole(steps),
-        )
+        halved = {"training.micro_batch": half, "training.gradient_accumulation": steps}
+        yield _set(document, "half_micro_batch", halved, size=whole(half), steps=whole(steps))
     if training.sequence_length >= 2 * SHORTEST_SEQUENCE:
         half = training.sequence_length // 2
         yield _set(document, "half_sequence", {"training.sequence_length": half}, size=whole(half))
     if parallel.offload.optimizer == "none" and resolved.task in {"pretrain", "full"}:
         sharding = parallel.sharding if parallel.sharding != "none" else "zero2"
-        changes = {"parallel.offload.optimizer": "cpu", "parallel.sharding": sharding}
-        yield _set(document, "offload", changes)
+        moved = {"parallel.offload.optimizer": "cpu", "parallel.sharding": sharding}
+        yield _set(document, "offload", moved)
     if resolved.task == "full":
         yield Change(name="lora", document=with_task(document, "lora", {}), params={})
     if resolved.task == "lora":
         yield Change(name="qlora", document=with_task(document, "qlora", {}), params={})
 
 
-def _growth(document: Document, resolved: Scenario) -> Iterator[Change]:
+def _training_growth(document: Document, resolved: Scenario, longest: int | None) -> Iterator[Change]:
     training = resolved.training
     double = training.micro_batch * 2
     yield _set(
         document, "double_micro_batch", {"training.micro_batch": double}, grows=True, size=whole(double)
     )
     longer = training.sequence_length * 2
-    yield _set(
-        document, "double_sequence", {"training.sequence_length": longer}, grows=True, size=whole(longer)
-    )
+    if longest is None or longer <= longest:
+        doubled = {"training.sequence_length": longer}
+        yield _set(document, "double_sequence", doubled, grows=True, size=whole(longer))
     if training.checkpointing not in {None, "none"}:
         yield _set(document, "no_checkpointing", {"training.checkpointing": "none"}, grows=True)
 
 
-def _serving(document: Document, resolved: Scenario) -> Iterator[Change]:
-    serving, workload = resolved.serving, resolved.workload
-    sequences = workload.concurrency if workload is not None else None
-    context = serving.max_model_len
+def _serving_growth(document: Document, resolved: Scenario, longest: int | None) -> Iterator[Change]:
+    sequences = resolved.workload.concurrency if resolved.workload is not None else None
+    context = resolved.serving.max_model_len
     if sequences is not None:
         double = sequences * 2
-        yield _set(
-            document, "double_concurrency", {"workload.concurrency": double}, grows=True, size=whole(double)
-        )
-    if context is not None:
+        doubled = {"workload.concurrency": double}
+        yield _set(document, "double_concurrency", doubled, grows=True, size=whole(double))
+    if context is not None and (longest is None or context * 2 <= longest):
         longer = context * 2
         yield _set(
             document, "double_context", {"serving.max_model_len": longer}, grows=True, size=whole(longer)
         )
+
+
+def _serving_savings(document: Document, resolved: Scenario) -> Iterator[Change]:
+    serving = resolved.serving
+    sequences = resolved.workload.concurrency if resolved.workload is not None else None
+    context = serving.max_model_len
     if serving.kv_cache in {None, "bf16", "fp16", "fp32"}:
         yield _set(document, "kv_fp8", {"serving.kv_cache": "fp8"})
     if serving.weights in {None, "bf16", "fp16", "fp32"}:

@@ -20,7 +20,7 @@ CONCURRENCY: Final = "workload.concurrency"
 
 
 def largest_sequence(document: Document, plan: Plan) -> int:
-    """Longest sequence that fits at this micro-batch, in steps of 128 tokens (or to 1 % where that is coarser).
+    """Longest sequence that fits at this micro-batch, in steps of 128 tokens, or to 1 % on long spans.
 
     Returns:
         Tokens, never beyond the model's own limit; 0 where even the shortest does not fit.
@@ -92,7 +92,7 @@ def _fits(document: Document, changes: dict[str, int]) -> bool:
 
 
 def _largest(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Largest n in 1 .. most with fits(n), for a test that is true up to some n; exact, or to about 1 % on long spans."""
+    """Largest n in 1 .. most with fits(n), for a test that is true up to some n; to 1 % on long spans."""
     low, high, n = 0, most + 1, min(max(start, 1), most)
     for _ in range(MOST_TRIES):
         if fits(n):

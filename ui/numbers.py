@@ -1,4 +1,4 @@
-"""Numbers as text. Each figure is rounded from bytes, never from a rounded figure; negative ones carry U+2212."""
+"""Numbers as text, each rounded from bytes and never from a rounded figure; negative ones carry U+2212."""
 
 from typing import Final
 

@@ -15,7 +15,8 @@ def section(title: str, note: str = "") -> Safe:
 def strip(cells: Iterable[tuple[str, str, str]]) -> Safe:
     """Figures between two hairlines: label, value, what stands below."""
     inner = "".join(
-        f'<div><div class="l">{escaped(a)}</div><div class="v">{escaped(b)}</div><div class="d">{escaped(c)}</div></div>'
+        f'<div><div class="l">{escaped(a)}</div><div class="v">{escaped(b)}</div>'
+        f'<div class="d">{escaped(c)}</div></div>'
         for a, b, c in cells
     )
     return Safe(f'<div class="strip">{inner}</div>')
@@ -53,12 +54,8 @@ def table(
 
 def swatch(category: Category) -> Safe:
     """A category's colour; the allocator's cache is hatched, as in the figures."""
-    color = f"var({variable(category)})"
-    if category is Category.ALLOCATOR:
-        style = f"background:repeating-linear-gradient(135deg,{color} 0 2px,transparent 2px 4px);box-shadow:inset 0 0 0 1px {color}"
-    else:
-        style = f"background:{color}"
-    return Safe(f'<i class="sw" style="{style}"></i>')
+    kind = "sw hatched" if category is Category.ALLOCATOR else "sw"
+    return Safe(f'<i class="{kind}" style="--part:var({variable(category)})"></i>')
 
 
 def legend(categories: Iterable[Category], words: Words, *, capacity: bool, band: bool) -> Safe:

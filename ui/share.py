@@ -56,7 +56,7 @@ def _take() -> None:
 
 
 def read_scenario_file(raw: bytes) -> tuple[dict[str, object] | None, tuple[Issue, ...]]:
-    """The document of a scenario file, fields that cannot be read left out and named; None where nothing can be used."""
+    """The document of a scenario file, unreadable fields left out and named; None where none can be used."""
     if len(raw) > MOST_BYTES:
         return None, (make("too_large", "", given=len(raw), allowed=MOST_BYTES),)
     try:

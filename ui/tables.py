@@ -7,8 +7,8 @@ from html import escape
 from planner.ledger import Category, Entry
 from planner.plan_types import DevicePlan, Plan
 from planner.references import REFERENCES
-from ui.catalog import card_name
 from ui.charts.gpu_bars import categories_at_peak
+from ui.names import card_name
 from ui.numbers import DASH, gib2, ranges, signed_gib, symbol_value, whole
 from ui.verdict import TAG
 from ui.words import Safe, Words
@@ -89,7 +89,7 @@ def working_head(words: Words) -> list[str]:
 
 
 def working_rows(device: DevicePlan, words: Words) -> list[list[str]]:
-    """Every entry of a card with its formula, the values put in, its size, when it is alive and where the rule is from."""
+    """Every entry of a card: formula, values put in, size, when it is alive, where the rule is from."""
     entries = sorted(device.ledger.entries, key=lambda e: (device.peak_phase not in e.phases, -e.bytes))
     return [_working_row(entry, device, words) for entry in entries]
 

@@ -44,7 +44,7 @@ def _other_side(document: Document, aside: dict[str, Any], *, serving: bool) -> 
 
 
 def _first_serving(document: Document) -> Document:
-    """A server of these cards: all of them in one tensor-parallel group where there is one kind and a power of two."""
+    """A server of these cards; two, four or eight of one kind form a tensor-parallel group."""
     rows = get(document, "hardware.devices", [])
     count = rows[0].get("count", 1) if isinstance(rows, list) and len(rows) == 1 else 1
     if isinstance(count, int) and 1 < count <= 8 and count & (count - 1) == 0:

@@ -1,7 +1,7 @@
 """Colours of the interface, light and dark, and the style rules generated from them.
 
-Figures always carry the light value. The generated rules swap it by `light-dark()`, which follows the colour scheme that
-Streamlit sets on its root, because the page is not run again when the theme changes.
+Figures always carry the light value. The generated rules swap it by `light-dark()`, which follows the colour
+scheme that Streamlit sets on its root, because the page is not run again when the theme changes.
 """
 
 from functools import cache
@@ -47,7 +47,7 @@ PARTS: Final[dict[Category, tuple[str, str]]] = {
 LIGHT: Final[dict[str, str]] = {name: pair[0] for name, pair in SURFACE.items()}
 PART_LIGHT: Final[dict[Category, str]] = {part: pair[0] for part, pair in PARTS.items()}
 
-# Alpha tints of the fit map: a heatmap is a bitmap, so its colours cannot be swapped and must do for both themes.
+# Alpha tints of the fit map: a heatmap is a bitmap whose colours can't be swapped, so one set serves both themes.
 TINTS: Final[tuple[str, str, str]] = ("rgba(214,60,50,.10)", "rgba(224,160,40,.13)", "rgba(40,160,95,.11)")
 
 _STYLES = Path(__file__).with_name("styles.css")

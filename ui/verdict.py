@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from planner.ledger import Category
 from planner.plan_types import DevicePlan, Plan, Verdict
-from ui.catalog import card_name, short_model_name
 from ui.changes import Outcome
+from ui.names import card_name, short_model_name
 from ui.numbers import DASH, TIMES, gib1, percent, ranges, short_count, signed_gib, whole
 from ui.words import Safe, Words
 
@@ -104,8 +103,9 @@ def strip(plan: Plan, words: Words) -> list[tuple[Safe, Safe, Safe]]:
         if worst.usable_bytes is not None
         else words.html("strip.gib", value=gib1(worst.peak_bytes))
     )
+    card = words.html("strip.card", gpu=gpu_name(worst, words), card=card_name(worst.gpu_name))
     return [
-        (words.html("strip.fullest"), fullest, Safe(words.html("strip.card", gpu=gpu_name(worst, words), card=card_name(worst.gpu_name)))),
+        (words.html("strip.fullest"), fullest, card),
         _headroom_cell(plan, words),
         _phase_cell(worst, words),
         _band_cell(plan, words),
@@ -207,21 +207,15 @@ def _headroom_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
 
 
 def _phase_cell(worst: DevicePlan, words: Words) -> tuple[Safe, Safe, Safe]:
-    entries = worst.ledger.alive(worst.peak_phase)
-    transient = [e for e in entries if len(e.phases) < len(worst.ledger.phases)]
+    """The fullest phase, and the part that grows most in it (or is largest, where nothing grows)."""
+    at_peak = worst.ledger.by_category(worst.peak_phase)
+    least = {c: min(worst.ledger.by_category(p).get(c, 0) for p in worst.ledger.phases) for c in at_peak}
     below = Safe("")
-    if transient or entries:
-        entry = (transient or list(entries))[0]
-        below = words.html(
-            "strip.largest",
-            part=words(f"category.{entry.category.value}").lower(),
-            gib=gib1(_category(worst, entry.category)),
-        )
+    if at_peak:
+        category = max(at_peak, key=lambda c: (at_peak[c] - least[c], at_peak[c]))
+        part = words(f"category.{category.value}").lower()
+        below = words.html("strip.largest", part=part, gib=gib1(at_peak[category]))
     return words.html("strip.phase"), words.html(f"phase.{worst.peak_phase.value}.name"), below
-
-
-def _category(device: DevicePlan, category: Category) -> int:
-    return device.ledger.by_category(device.peak_phase).get(category, 0)
 
 
 def _band_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:

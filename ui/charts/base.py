@@ -1,4 +1,4 @@
-"""What all figures share: no margins at the sides, no mode bar, no zoom, colours that the style sheet can swap."""
+"""What all figures share: no side margins, no mode bar, no zoom, colours that the style sheet can swap."""
 
 import math
 from html import escape
@@ -54,7 +54,7 @@ def finish(fig: Any, height: int, *, rows: int | None = None, **layout: object) 
 
 
 def label(fig: Any, y: float, left: str, right: str, *, rise: float = LABEL_RISE) -> None:
-    """Two texts above a bar, inside the plot, so that side margins stay zero and a phone needs no other figure."""
+    """Two texts above a bar, inside the plot: side margins stay zero, and a phone needs no other figure."""
     for x, anchor, text in ((0, "left", left), (1, "right", right)):
         fig.add_annotation(
             x=x,

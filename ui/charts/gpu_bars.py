@@ -16,6 +16,7 @@ from ui.charts.base import (
     nice_step,
     shortened,
 )
+from ui.names import card_name
 from ui.numbers import gib1, ranges, signed_gib, whole
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
 from ui.words import Words
@@ -70,10 +71,11 @@ def gpu_bars(plan: Plan, words: Words) -> Any:
 
 def group_label(group: DevicePlan, words: Words) -> str:
     """`GPU 1-4  4 x RTX 4090`, as text of a figure."""
-    name = shortened(group.gpu_name, NAME_LENGTH)
+    name = shortened(card_name(group.gpu_name), NAME_LENGTH)
     if len(group.indices) > 1:
         name = words("chart.equal_cards", n=whole(len(group.indices)), name=name)
-    return f"{bold(words('chart.gpu', index=shortened(ranges(group.indices), 18)))}  {colored(name, LIGHT['text'])}"
+    gpu = words("chart.gpu", index=shortened(ranges(group.indices), 18))
+    return f"{bold(gpu)}  {colored(name, LIGHT['text'])}"
 
 
 def figures_label(group: DevicePlan) -> str:

@@ -1,4 +1,4 @@
-"""Memory over the phases of one job, one small panel a group of cards, as a share of the card's own usable memory."""
+"""Memory over the phases of a job: one small panel a group of cards, as a share of its own usable memory."""
 
 from typing import Any, Final
 
@@ -56,10 +56,17 @@ def phase_panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> 
     phases = device.ledger.phases
     edges = _edges(phases)
     by_phase = {phase: device.ledger.by_category(phase) for phase in phases}
-    for category in Category:
-        sizes = [by_phase[phase].get(category, 0) for phase in phases]
-        if any(sizes):
-            _layer(fig, category, sizes, edges, scale_bytes(device), words)
+    sizes = {category: [by_phase[phase].get(category, 0) for phase in phases] for category in Category}
+    for category, values in sizes.items():
+        resting = min(values)
+        if resting:
+            _layer(
+                fig, category, [resting] * len(phases), edges=edges, scale=scale_bytes(device), words=words
+            )
+    for category, values in sizes.items():
+        transient = [value - min(values) for value in values]
+        if any(transient):
+            _layer(fig, category, transient, edges=edges, scale=scale_bytes(device), words=words)
     share = device.peak_bytes / scale_bytes(device)
     if device.usable_bytes is not None:
         over = share > 1
@@ -97,9 +104,9 @@ def _edges(phases: tuple[Phase, ...]) -> list[tuple[int, int]]:
 
 
 def _layer(
-    fig: Any, category: Category, sizes: list[int], edges: list[tuple[int, int]], scale: int, words: Words
+    fig: Any, category: Category, sizes: list[int], *, edges: list[tuple[int, int]], scale: int, words: Words
 ) -> None:
-    """One category over all phases; what never changes rests and is faded, so that transients stand out."""
+    """One part over all phases; what is there throughout is faded, so that what comes and goes stands out."""
     color = PART_LIGHT[category]
     resting = len(set(sizes)) == 1
     fig.add_scatter(

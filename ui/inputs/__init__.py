@@ -1,4 +1,4 @@
-"""The form, in the sidebar of every page: task, model, hardware, workload, techniques, and the rest folded away."""
+"""The form, in the sidebar of every page: task, model, cards, workload, techniques, the rest folded away."""
 
 import streamlit as st
 

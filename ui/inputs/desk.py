@@ -1,4 +1,4 @@
-"""What the groups of the form share: the document, its answer, the words, and which messages were shown where."""
+"""What the groups of the form share: the document, its answer, the words, and what was said where."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -42,6 +42,8 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
     if kind not in options:
         options.insert(0, kind)
     place = words("hardware.row", n=index + 1)
+    given = desk.get(f"{path}.count", 1)
+    count = given if isinstance(given, int) else 1
     with st.container(
         key=f"gpurow_{index}", horizontal=True, wrap=False, vertical_alignment="bottom", gap="xsmall"
     ):
@@ -56,12 +58,11 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
         )
         st.number_input(
             words("field.device.count") if index == 0 else words("hardware.count_of", row=place),
-            min_value=1,
-            value=None,
+            min_value=1 if count >= 1 else None,
             step=1,
             label_visibility=visible,
             width=64,
-            key=bind(f"{path}.count", desk.get(f"{path}.count", 1), _count_writer(index)),
+            key=bind(f"{path}.count", count, _count_writer(index)),
         )
         with st.popover(
             words("hardware.more"),

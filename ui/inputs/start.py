@@ -21,7 +21,7 @@ def draw(desk: Desk) -> None:
     st.selectbox(
         words("start.label"),
         STORIES,
-        index=None,
+        index=None if current is None else 0,
         format_func=lambda story: words(f"story.{story}.name"),
         placeholder=words("start.own"),
         key=bind("story", current, _open),

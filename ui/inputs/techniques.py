@@ -1,4 +1,4 @@
-"""Techniques as pills: each says in one line what it does, and sets the fields of the document that mean it."""
+"""Techniques as pills: each says in one line what it does, and sets the fields that mean it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

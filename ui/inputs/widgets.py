@@ -30,10 +30,10 @@ def number(
         return document if value is None else put(document, path, value)
 
     shown = _whole(desk.get(path, default))
+    shown = default if shown is None else shown
     st.number_input(
         desk.words(label or f"field.{path}.label"),
-        min_value=least if shown is None or shown >= least else None,
-        value=None,
+        min_value=least if shown >= least else None,
         step=step,
         key=bind(path, shown, write),
         help=_help(desk, path),
@@ -76,7 +76,8 @@ def choice(desk: Desk, path: str, options: Sequence[str], *, group: str, default
         path: Where it lies in the document.
         options: Ids of the schema.
         group: Labels are the words `group.<id>`.
-        default: The schema's own default; without one the field may be absent, and the runtime's value is named.
+        default: The schema's own default; without one the field may be absent, and then the runtime's value
+            is named.
     """
     words = desk.words
     current = desk.get(path, default)

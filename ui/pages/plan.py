@@ -67,7 +67,8 @@ def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
         sentence = verdict.headline(plan, words)
         reason = verdict.why(plan, found, best, words)
         st.html(
-            f'<h1 class="v">{sentence}</h1><p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
+            f'<h1 class="v">{sentence}</h1>'
+            f'<p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
         )
     _problems(frame)
     story = story_of(frame.document)
@@ -76,7 +77,7 @@ def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
 
 
 def _problems(frame: Frame) -> None:
-    """Errors that keep the last chart, a link that could not be read whole, and warnings no field has shown."""
+    """Errors that keep the last chart, a link not read whole, and warnings that no field has shown."""
     words = frame.words
     opened = link_issues()
     if opened:
@@ -108,9 +109,8 @@ def _bars(plan: Plan, words: Words) -> None:
         )
     )
     if shown < len(plan.devices):
-        st.html(
-            f'<div class="p m">{words.html("bars.cut", shown=whole(shown), all=whole(len(plan.devices)))}</div>'
-        )
+        cut = words.html("bars.cut", shown=whole(shown), all=whole(len(plan.devices)))
+        st.html(f'<div class="p m">{cut}</div>')
 
 
 def _phases(plan: Plan, words: Words, *, wide: bool) -> None:
