@@ -48,3 +48,18 @@ def layer_width(layer: Layer, hidden: int, tensor: int) -> int:
     if attention.kind in {AttentionKind.NONE}:
         mixer = 0
     return max(wide, ceil_div(mixer, tensor))
+
+
+def expert_workspace_width(share: Share, model: ModelSpec) -> int:
+    """Elements per token of the buffers that fused experts keep between layers, on the widest layer of a share.
+
+    One serves the first product and the last in turn, one the activation: k x (max(2 f, h) + f).
+    """
+    widths = [0]
+    for layer, _ in counted(share.layers):
+        mlp = layer.mlp
+        if mlp.kind is MlpKind.MOE:
+            inner = ceil_div(mlp.intermediate_size, share.tensor)
+            up = (2 if mlp.gated else 1) * inner
+            widths.append(mlp.experts_per_token * (max(up, model.hidden_size) + inner))
+    return max(widths)

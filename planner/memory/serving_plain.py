@@ -8,7 +8,7 @@ from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_ent
 from planner.memory.serving_demand import Demand, demand, workload_tokens
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
-from planner.memory.serving_vllm import capture_sizes, context_entries, kv_formats, weight_entries
+from planner.memory.serving_vllm import capture_sizes, communicators, context_entries, kv_formats, weight_entries
 from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -25,7 +25,7 @@ def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
         working_entry(share, scenario, model, asked, tables),
         *graph_entries(share, scenario, asked, tables),
         *kv_entries(share, scenario, asked),
-        *context_entries(share, tables, communicators=share.tensor > 1),
+        *context_entries(share, tables, communicators=communicators(share, model)),
     ]
 
 

@@ -7,17 +7,18 @@ engine refuses to start.
 
 from typing import Final
 
-from planner.hardware import Tables, cuda_context_bytes
+from planner.hardware import Gpu, Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer, Symbol
 from planner.memory.kv_cache import shapes_by_count
 from planner.memory.serving_cache_entries import cache_entry, pool_entry
 from planner.memory.serving_demand import Demand, demand, version_of
-from planner.memory.serving_entry import LOADED, RUNNING, WORKING, entry
-from planner.memory.serving_forward import forward_width
+from planner.memory.serving_entry import RUNNING, WORKING, entry
+from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
 from planner.memory.serving_weights import engine_elements, part_entries, plain_format
-from planner.memory.weight_formats import FORMATS, config_value, engine_format
-from planner.model.spec import AttentionKind, ModelSpec
+from planner.memory.serving_weight_extras import absorbed_entries, rope_entries, slack_entries
+from planner.memory.weight_formats import FORMATS, engine_format
+from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
 from planner.scenario import Scenario
 from planner.units import round_up
@@ -32,6 +33,9 @@ HYBRID_POOL: Final = (0, 9)
 NO_LATENT_CACHE: Final = (0, 7)
 """Before this, latent attention was cached as decompressed heads."""
 
+READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
+"""Engines whose own figure for weights is the free memory that went, whole allocator pages included."""
+
 INSIDE: Final = frozenset({"activation_peak", "non_torch"})
 
 
@@ -44,7 +48,7 @@ def vllm_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tab
         non_torch_entry(share, scenario, tables),
         *graph_entries(share, scenario, asked, tables),
         *kv_entries(share, scenario, model, asked),
-        *context_entries(share, tables, communicators=share.tensor > 1),
+        *context_entries(share, tables, communicators=communicators(share, model)),
     ]
 
 
@@ -63,20 +67,14 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     experts = engine_format(serving.expert_weights, model) if serving.expert_weights else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
     elements = engine_elements(share, model, base, experts or base, plain, scenario.parallel)
-    return [*part_entries(elements), *rope_entries(share, model, int(plain.bytes))]
-
-
-def rope_entries(share: Share, model: ModelSpec, width_bytes: int) -> list[Entry]:
-    """Cosines and sines for every position the config names, kept once a rank."""
-    positions = model.max_position_embeddings
-    if model.position_embedding != "rope" or positions is None or not share.layers:
-        return []
-    shape = share.layers[0].attention
-    share_of_head = config_value(model, "partial_rotary_factor")
-    fraction = share_of_head if isinstance(share_of_head, int | float) else 1
-    width = shape.qk_rope_head_dim if shape.kind is AttentionKind.MLA else round(shape.head_dim * fraction)
-    symbols: tuple[Symbol, ...] = (("P", positions), ("d", width), ("w", width_bytes))
-    return [entry(Category.WEIGHTS, "rope_cache", "P*d*w", symbols, "vllm_rotary_embedding", phases=LOADED)]
+    if serving.host_experts:
+        elements = {key: count for key, count in elements.items() if key[0] is not Part.EXPERTS}
+    return [
+        *part_entries(elements),
+        *rope_entries(share, model, int(plain.bytes)),
+        *absorbed_entries(share, scenario, int(plain.bytes)),
+        *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
+    ]
 
 
 # --- working memory
@@ -92,9 +90,14 @@ def activation_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: 
     forward = "T*(m + a*h)*w"
     symbols: tuple[Symbol, ...] = (("T", asked.batched_tokens), ("m", width.inner), ("a", residuals), ("h", width.hidden), ("w", element))
     if share.holds_head and model.head is not None:
-        forward = f"max({forward}, S*V*c + 2*T*h*w)"
         sequences = min(asked.max_sequences, asked.batched_tokens)
         symbols = (*symbols, ("S", sequences), ("V", model.vocab_size), ("c", copies + element - 2))
+        kept = expert_workspace_width(share, model) if small and scenario.serving.weights != "mxfp4" else 0
+        sampler = "S*V*c + 2*T*h*w"
+        if kept:
+            sampler = f"{sampler} + T*x*w"
+            symbols = (*symbols, ("x", kept))
+        forward = f"max({forward}, {sampler})"
     if share.stage > 0:
         forward = f"{forward} + 2*T*h*w"
     return entry(
@@ -105,9 +108,9 @@ def activation_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: 
 def non_torch_entry(share: Share, scenario: Scenario, tables: Tables) -> Entry:
     """What the profile run finds outside PyTorch: libraries, and communication buffers once ranks are joined."""
     later = version_of(scenario) >= LATER_NON_TORCH and not is_v0(scenario)
-    if share.tensor > 1:
+    if share.tensor > 1 and switched(share.gpu):
         name = "vllm_non_torch_tensor_parallel_bytes" if later else "vllm_non_torch_tensor_parallel_before_018_bytes"
-    elif share.num_stages > 1:
+    elif share.num_stages > 1 and share.tensor == 1:
         name = "vllm_non_torch_pipeline_bytes"
     else:
         name = "vllm_non_torch_bytes" if later else "vllm_non_torch_before_018_bytes"
@@ -146,14 +149,31 @@ def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Table
     ]  # fmt: skip
 
 
-def context_entries(share: Share, tables: Tables, *, communicators: bool) -> list[Entry]:
-    """What the process holds before its first tensor; ranks that are joined hold communicators too."""
+def switched(gpu: Gpu) -> bool:
+    """Whether cards of this kind come joined by NVLink or a switch, for which NCCL keeps large buffers.
+
+    Cards on PCIe, bridges included, showed no more than single cards.
+    """
+    link = gpu.interconnect or ""
+    return link.startswith("NVLink") and "bridge" not in link
+
+
+def communicators(share: Share, model: ModelSpec) -> int:
+    """Groups of ranks a device talks in: all of them, its tensor or pipeline group, and one for experts."""
+    if (share.tensor == 1 and share.num_stages == 1) or not switched(share.gpu):
+        return 0
+    return 3 if model.has_experts and share.tensor > 1 else 2
+
+
+def context_entries(share: Share, tables: Tables, *, communicators: int) -> list[Entry]:
+    """What the process holds before its first tensor; each group of joined ranks adds its buffers."""
     base = cuda_context_bytes(share.gpu, tables)
     if base is None:
         return []
     formula, symbols = "c", (("c", base),)
     if communicators:
-        formula, symbols = "c + n", (("c", base), ("n", round(tables.value("nccl_communicator_bytes"))))
+        buffers = round(tables.value("nccl_communicator_bytes"))
+        formula, symbols = "c + g*n", (("c", base), ("g", communicators), ("n", buffers))
     return [
         entry(
             Category.CONTEXT, "cuda_context", formula, symbols, "cuda_context", layer=Layer.PROCESS, estimate=True

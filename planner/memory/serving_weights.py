@@ -1,12 +1,13 @@
 """Weights of a server on one device: elements by part and number format, as tensor parallelism divides them."""
 
 from collections.abc import Callable, Iterable
+from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
 from planner.memory.serving_entry import LOADED, entry
-from planner.memory.weight_formats import FORMATS, WeightFormat
-from planner.model.spec import AttentionKind, Layer, Linear, ModelSpec, Part, Split
+from planner.memory.weight_formats import FORMATS, WeightFormat, config_value
+from planner.model.spec import AttentionKind, Block, Layer, Linear, ModelSpec, Part, Split
 from planner.placement import Share
 from planner.scenario import Parallel
 from planner.units import ceil_div, round_up
@@ -20,6 +21,10 @@ KEY_VALUE_NAMES: Final = frozenset({"k_proj", "v_proj", "key", "value", "wk", "w
 VOCAB_STEP: Final = 64
 """vLLM and SGLang pad the vocabulary to a multiple of this before they divide it."""
 
+VISION_TOWER: Final = "vision_tower"
+TOWER_MLP_ONLY: Final = frozenset({"kimi_vl"})
+"""Towers whose attention is whole on every rank (MoonViT in vLLM); only their feed-forward half is divided."""
+
 PART_NAMES: Final[dict[Part, str]] = {part: f"weights_{part.value}" for part in Part}
 
 
@@ -29,8 +34,8 @@ def add(elements: Elements, part: Part, kind: WeightFormat, count: int) -> None:
         elements[part, kind] = elements.get((part, kind), 0) + count
 
 
-def divided_weights(linear: Linear, layer: Layer | None, tensor: int) -> int:
-    """Elements of a matrix's copies on one rank, biases left out.
+def divided_weights(linear: Linear, layer: Layer | None, tensor: int, step: int = 1) -> int:
+    """Elements of a matrix's copies on one rank, biases left out; rows are padded to a multiple of `step` inputs.
 
     Column-parallel divides outputs, row-parallel inputs. Key and value heads fewer than ranks are repeated, so a rank
     never holds less than one head.
@@ -42,7 +47,7 @@ def divided_weights(linear: Linear, layer: Layer | None, tensor: int) -> int:
         columns = ceil_div(columns, tensor)
     elif linear.split is Split.VOCAB:
         rows = ceil_div(round_up(rows, VOCAB_STEP), tensor) if tensor > 1 else rows
-    return rows * columns * linear.copies
+    return rows * round_up(columns, step) * linear.copies
 
 
 def _divided_rows(linear: Linear, layer: Layer | None, tensor: int) -> int:
@@ -92,7 +97,7 @@ def layer_elements(
     for linear in layer.linears:
         if linear.part is Part.EXPERTS:
             kept = ceil_div(linear.copies, lists) / linear.copies
-            weights = round(divided_weights(linear, None, each) * kept)
+            weights = round(divided_weights(linear, None, each, format_of(linear).pad_inputs) * kept)
             bias = round(divided_bias(linear, None, each) * kept)
         else:
             weights, bias = divided_weights(linear, layer, tensor), divided_bias(linear, layer, tensor)
@@ -132,7 +137,7 @@ def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: Wei
         add(elements, Part.EMBEDDING, plain, model.position_params)
         for block in model.blocks:
             if block.counted and block.stage == "first":
-                add(elements, Part.OTHER, plain, block.params)
+                add(elements, Part.OTHER, plain, block_elements(block, model, tensor))
     if not share.holds_head:
         return
     add(elements, Part.NORM, plain, model.final_norm_params)
@@ -144,6 +149,25 @@ def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: Wei
     if not (model.tie_word_embeddings and share.holds_embedding):
         add(elements, Part.HEAD, plain, divided_weights(model.head, None, tensor))
     add(elements, Part.HEAD, plain, ceil_div(model.head.bias_features, tensor))
+
+
+def block_elements(block: Block, model: ModelSpec, tensor: int) -> int:
+    """A part counted as one piece on one rank: engines divide vision towers, and keep projectors whole."""
+    if tensor == 1 or block.name != VISION_TOWER:
+        return block.params
+    divided = _tower_mlp_frac(model) if model.model_type in TOWER_MLP_ONLY else 1.0
+    return ceil(block.params * (1 - divided + divided / tensor))
+
+
+def _tower_mlp_frac(model: ModelSpec) -> float:
+    """Share of a tower's layers that is feed-forward: 2 h f of 2 h f + 4 h h."""
+    vision = config_value(model, "vision_config")
+    if not isinstance(vision, dict):
+        return 1.0
+    hidden, inner = vision.get("hidden_size"), vision.get("intermediate_size")
+    if not (isinstance(hidden, int) and isinstance(inner, int) and inner > 0):
+        return 1.0
+    return inner / (inner + 2 * hidden)
 
 
 def engine_elements(

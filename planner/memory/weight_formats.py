@@ -24,6 +24,7 @@ class WeightFormat:
         family: `plain` = every tensor; `quantized` = the linears an engine quantizes, the rest in 16 bit;
             `gguf` = one of ggml's types, every matrix.
         channel_bytes: Bytes more per output feature (a scale per row).
+        pad_inputs: Inputs of an expert's rows are padded to a multiple of this.
         experts_only: Only routed experts are in this format where the model has any (gpt-oss and its likes).
         reference: Key into `planner.references`.
     """
@@ -33,6 +34,7 @@ class WeightFormat:
     bytes: float
     family: Family = "quantized"
     channel_bytes: int = 0
+    pad_inputs: int = 1
     experts_only: bool = False
     reference: str = "weight_formats"
 
@@ -65,7 +67,7 @@ _ENGINE_FORMATS: Final = (
     _grouped("int4", 4, 128, zeros=True),
     WeightFormat(id="nf4", elements=64, bytes=36, reference="bitsandbytes_nf4"),
     WeightFormat(id="nf4_dq", elements=64 * 256, bytes=64 * 256 / 2 + 256 + 4, reference="bitsandbytes_nf4"),
-    WeightFormat(id="mxfp4", elements=32, bytes=17, experts_only=True, reference="mx_formats"),
+    WeightFormat(id="mxfp4", elements=32, bytes=17, pad_inputs=256, experts_only=True, reference="mx_formats"),
     WeightFormat(id="nvfp4", elements=16, bytes=9, reference="nvfp4"),
     WeightFormat(id="q4f16_1", elements=32, bytes=18, reference="mlc_quantization"),
 )

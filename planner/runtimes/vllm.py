@@ -12,6 +12,8 @@ LARGE_CARD_SEQUENCES = 4 * 256
 SMALL_TOKENS = 2048
 SMALL_SEQUENCES = 256
 V1_FROM = (0, 8)
+CARD_DEFAULTS_FROM = (0, 9)
+"""Before this the second generation took the larger batch on every card."""
 CHUNKED_FROM = 32768
 """The first generation read whole prompts up to this length, and in chunks beyond."""
 
@@ -37,6 +39,8 @@ def _batch(scenario: Scenario, model: ModelSpec, engine: str) -> dict[str, Value
     if engine == "v0":
         tokens = longest if longest <= CHUNKED_FROM else SMALL_TOKENS
         return {"serving.batched_tokens": max(tokens, SMALL_TOKENS), "serving.max_sequences": SMALL_SEQUENCES}
+    if version_of(scenario) < CARD_DEFAULTS_FROM:
+        return {"serving.batched_tokens": SMALL_TOKENS, "serving.max_sequences": LARGE_CARD_SEQUENCES}
     size = memory_gib(scenario)
     large = size is not None and size >= LARGE_CARD_GIB and "a100" not in scenario.hardware.devices[0].gpu
     return {

@@ -1,0 +1,119 @@
+"""What a PyTorch engine holds beside a checkpoint's own tensors once weights are loaded."""
+
+from typing import Final
+
+from planner.ledger import Category, Entry, Symbol
+from planner.memory.serving_demand import version_of
+from planner.memory.serving_entry import entry
+from planner.memory.serving_weights import counted, divided_weights
+from planner.memory.weight_formats import WeightFormat, config_value
+from planner.model.spec import AttentionKind, Layer, ModelSpec, Part, Split
+from planner.placement import Share
+from planner.scenario import Scenario
+from planner.units import MIB, round_up
+
+LARGE: Final = 10 * MIB
+STEP: Final = 2 * MIB
+KEPT: Final = MIB
+ABSORBED_FROM: Final = {"vllm": (0, 7), "aphrodite": (0, 7), "sglang": (0, 4), "sglang_omni": (0, 0)}
+TWO_TABLES: Final = frozenset({"gemma3", "gemma3_text"})
+SCALED_PAST_CONFIG: Final = frozenset({"linear"})
+
+
+# --- rotary tables
+
+
+def rope_entries(share: Share, model: ModelSpec, width_bytes: int) -> list[Entry]:
+    """Cosines and sines of every position, once a rank; models with two rotary bases keep two tables."""
+    positions = model.max_position_embeddings
+    if model.position_embedding != "rope" or positions is None or not share.layers:
+        return []
+    shape = next((la.attention for la in share.layers if la.attention.head_dim), share.layers[0].attention)
+    fraction = config_value(model, "partial_rotary_factor")
+    width = round(shape.head_dim * fraction) if isinstance(fraction, int | float) else shape.head_dim
+    if shape.kind is AttentionKind.MLA:
+        width = shape.qk_rope_head_dim
+    symbols: tuple[Symbol, ...] = (("P", positions), ("s", _scale(model)), ("d", width), ("w", width_bytes))
+    formula = "P*s*d*w"
+    if model.model_type in TWO_TABLES or _text_value(model, "rope_local_base_freq") is not None:
+        formula = "P*(s + 1)*d*w"
+    return [entry(Category.WEIGHTS, "rope_cache", formula, symbols, "vllm_rotary_embedding")]
+
+
+def _text_value(model: ModelSpec, key: str) -> object:
+    """A key of the config, or of its text part."""
+    value = config_value(model, key)
+    text = config_value(model, "text_config")
+    return value if value is not None or not isinstance(text, dict) else text.get(key)
+
+
+def _scale(model: ModelSpec) -> int | float:
+    """How far linear rope scaling stretches the table beyond the positions that the config names."""
+    scaling = _text_value(model, "rope_scaling")
+    if not isinstance(scaling, dict):
+        return 1
+    kind = scaling.get("rope_type", scaling.get("type"))
+    factor = scaling.get("factor")
+    return factor if kind in SCALED_PAST_CONFIG and isinstance(factor, int | float) and factor > 1 else 1
+
+
+# --- latent attention
+
+
+def absorbed_entries(share: Share, scenario: Scenario, width_bytes: int) -> list[Entry]:
+    """MLA: the decompression matrix a second time, reshaped to be absorbed into query and output."""
+    since = ABSORBED_FROM.get(scenario.runtime.name)
+    if since is None or version_of(scenario) < since:
+        return []
+    elements = 0
+    for layer, times in counted(share.layers):
+        shape = layer.attention
+        if shape.kind is AttentionKind.MLA:
+            heads = -(-shape.num_heads // share.tensor)
+            nope = shape.head_dim - shape.qk_rope_head_dim
+            elements += times * heads * (nope + shape.v_head_dim) * shape.kv_lora_rank
+    symbols: tuple[Symbol, ...] = (("n", elements), ("w", width_bytes))
+    return [entry(Category.WEIGHTS, "absorbed_latent", "n*w", symbols, "vllm_mla_weights")] if elements else []
+
+
+# --- the allocator
+
+
+def merged_sizes(layer: Layer, tensor: int, kind: WeightFormat) -> list[int]:
+    """Bytes of each weight tensor of a layer as engines store them: q, k, v as one, gate and up as one."""
+    merged: dict[str, int] = {}
+    for linear in layer.linears:
+        if linear.part is Part.NORM or not linear.quantizable:
+            continue
+        stacked = linear.split is Split.COLUMN and layer.attention.kind is not AttentionKind.MLA
+        joined = stacked or (linear.split is Split.COLUMN and linear.part is not Part.ATTENTION)
+        key = f"{linear.part.value}.in" if joined else f"{linear.part.value}.{linear.name}"
+        merged[key] = merged.get(key, 0) + divided_weights(linear, layer, tensor)
+    return [round(count * kind.bytes / kind.elements) for count in merged.values()]
+
+
+def slack_entries(share: Share, kind: WeightFormat, *, whole: bool = False) -> list[Entry]:
+    """Ends of 2 MiB pages too short to be split off: PyTorch counts them with the tensor.
+
+    A tensor of 10 MiB or more gets its own segment, rounded up to 2 MiB; a rest of at most 1 MiB stays with it. Where
+    the driver's free memory is read (`whole`), the longer rests count too.
+    """
+    kept = STEP if whole else KEPT
+    tails: dict[int, int] = {}
+    for layer, times in counted(share.layers):
+        for size in merged_sizes(layer, share.tensor, kind):
+            tail = round_up(size, STEP) - size
+            if size >= LARGE and 0 < tail <= kept:
+                tails[size] = tails.get(size, 0) + times
+    if not tails:
+        return []
+    formula, symbols = _tail_sum(tails)
+    return [entry(Category.WEIGHTS, "weights_allocator_tail", formula, symbols, "pytorch_caching_allocator")]
+
+
+def _tail_sum(tails: dict[int, int]) -> tuple[str, tuple[Symbol, ...]]:
+    terms, symbols = [], [("a", STEP)]
+    for index, (size, times) in enumerate(tails.items()):
+        terms.append(f"n_{index}*(ceil(t_{index}/a)*a - t_{index})")
+        symbols += [(f"n_{index}", times), (f"t_{index}", size)]
+    return " + ".join(terms), tuple(symbols)
