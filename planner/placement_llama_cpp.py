@@ -9,6 +9,7 @@ from bisect import bisect_right
 from itertools import accumulate
 
 from planner.hardware import Gpu, Tables, gpu_for
+from planner.memory.serving_demand import version_of
 from planner.model.spec import ModelSpec
 from planner.placement import Share, expand_devices, place
 from planner.scenario import Device, Scenario
@@ -16,11 +17,29 @@ from planner.scenario import Device, Scenario
 LLAMA_FAMILY = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
 
 
-def offloaded_from(num_layers: int, gpu_layers: int | None) -> int:
-    """The first layer on a device; `num_layers` where only the output layer is, one more where nothing is."""
-    if gpu_layers is None:
+OUTPUT_COUNTS_FROM = 7200
+"""Build from about which the output layer is the first that `gpu_layers` sends to a device; before, the last."""
+
+
+def output_first(scenario: Scenario) -> bool:
+    """Whether the output layer goes to a device before any other layer."""
+    if scenario.runtime.name == "ik_llama_cpp":
+        return False
+    return version_of(scenario)[0] >= OUTPUT_COUNTS_FROM or scenario.runtime.name == "ollama"
+
+
+def offloaded_from(num_layers: int, scenario: Scenario) -> int:
+    """The first layer on a device; `num_layers` where none of them is."""
+    given = scenario.serving.gpu_layers
+    if given is None:
         return 0
-    return max(0, num_layers + 1 - gpu_layers)
+    return min(num_layers, max(0, num_layers - given + (1 if output_first(scenario) else 0)))
+
+
+def output_offloaded(num_layers: int, scenario: Scenario) -> bool:
+    """Whether the output layer is on a device."""
+    given = scenario.serving.gpu_layers
+    return given is None or given > num_layers or (output_first(scenario) and given > 0)
 
 
 def split_points(weights: tuple[float, ...]) -> tuple[float, ...]:
@@ -51,10 +70,10 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
     """One share per device."""
     rows = expand_devices(scenario)
     gpus = tuple(gpu_for(row.gpu, tables, row.memory_bytes) for row in rows)
-    first = offloaded_from(model.num_layers, scenario.serving.gpu_layers)
-    count = model.num_layers + 1 - first
+    first = offloaded_from(model.num_layers, scenario)
+    held = model.num_layers - first + (1 if output_offloaded(model.num_layers, scenario) else 0)
     points = split_points(split_weights(scenario, gpus, rows))
-    owners = [device_of(position, count, points) for position in range(count)]
+    owners = [device_of(position, held, points) for position in range(held)]
     shares = []
     for index, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
         mine = [first + position for position, owner in enumerate(owners) if owner == index]

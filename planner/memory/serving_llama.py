@@ -15,7 +15,7 @@ from planner.memory.serving_llama_buffers import compute_entries
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
 from planner.memory.weight_formats import FORMATS
-from planner.model.spec import AttentionKind, ModelSpec, Part
+from planner.model.spec import ModelSpec, Part
 from planner.model.spec import Layer as ModelLayer
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -80,7 +80,7 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         return part_entries(device, estimate=not files.known)
     whole = model_elements(model, scenario, files)
     experts = frozenset({Part.EXPERTS})
-    if scenario.serving.expert_weights and elements_bytes(whole, experts):
+    if elements_bytes(whole, experts):
         return [
             *part_entries(without(device, experts)),
             *scaled_entries(only(device, experts), elements_bytes(whole, experts), _left_for_experts(scenario, whole)),
@@ -191,15 +191,20 @@ def _add_layer(
         kind = linear_type(linear, layer, index, model, mix)
         add(elements, linear.part, kind, linear.weight_params * times)
         add(elements, linear.part, F32, linear.bias_features * linear.copies * times)
-        if linear.name == "kv_b_proj" and keeps_latent_copies(scenario) and layer.attention.kind is AttentionKind.MLA:
+        if linear.name == "kv_b_proj" and keeps_latent_copies(scenario):
             add(elements, linear.part, kind, linear.weight_params * times)
     add(elements, Part.NORM, F32, layer.norm_params * times)
     add(elements, Part.ATTENTION, F32, layer.vector_params * times)
 
 
 def keeps_latent_copies(scenario: Scenario) -> bool:
-    """Whether the decompression matrix is held a second time, split and transposed, as ik_llama.cpp's MLA modes do."""
-    return scenario.runtime.name == "ik_llama_cpp" and bool(scenario.serving.mla_mode)
+    """Whether the file holds the decompression matrix a second time, split and transposed.
+
+    Files made with ik_llama.cpp do, those that give experts a type of their own; others don't, and the copies made from
+    them at load are not in the weights it prints.
+    """
+    made = scenario.serving.expert_weights is not None or scenario.serving.weights == "mixed"
+    return scenario.runtime.name == "ik_llama_cpp" and made
 
 
 def _add_expert_layers(

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from planner.ledger import Category, Entry, Symbol
+from planner.ledger import Category, Entry
 from planner.memory.serving_demand import longest_tokens
 from planner.memory.serving_entry import RUNNING, entry
-from planner.model.spec import ModelSpec
+from planner.model.spec import Attention, AttentionKind, ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
-from planner.units import round_up
+from planner.units import mib_bytes, round_up
 
 DEFAULT_STEP: Final = 512
 
@@ -21,34 +21,58 @@ def step_tokens(scenario: Scenario, model: ModelSpec) -> int:
 def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[Entry]:
     """The compute buffer of one device: 32-bit tensors for one step of tokens.
 
-    With the output layer: logits and the residual stream. Without flash attention, every head's scores over the whole
-    context where they are larger. Without the output layer: the widest feed-forward moment.
+    The largest of: logits beside the residual stream, on the device with the output layer; both halves of a feed-forward
+    layer; without flash attention every head's scores over the whole context; for latent attention the keys and values
+    decompressed for the whole context (ik_llama.cpp's modes 2 and 3, whose scratch `attention_max_batch_mib` bounds).
     """
     if not share.layers and not share.holds_head:
         return []
-    tokens = step_tokens(scenario, model)
-    symbols: tuple[Symbol, ...] = (("u", tokens), ("E", model.hidden_size))
-    streams = 2 if model.has_experts or not scenario.serving.flash_attention else 1
-    parts = []
+    symbols: dict[str, int] = {"u": step_tokens(scenario, model), "E": model.hidden_size}
+    moments = []
     if share.holds_head:
-        parts.append("V + r*E")
-        symbols = (*symbols, ("V", model.vocab_size), ("r", streams))
+        moments.append("u*(V + r*E)*4")
+        symbols |= {"V": model.vocab_size, "r": _streams(scenario, model)}
     if share.layers:
-        width = max(layer.mlp.intermediate_size for layer in share.layers)
-        parts.append("2*F + 2*E")
-        symbols = (*symbols, ("F", width))
-    if scenario.serving.flash_attention is False and share.layers:
-        heads = max(layer.attention.num_heads for layer in share.layers)
-        parts.append("H*n + n + 6*E")
-        symbols = (*symbols, ("H", heads), ("n", round_up(longest_tokens(scenario, model), 256)))
-    widest = f"max({', '.join(parts)})" if len(parts) > 1 else f"({parts[0]})"
-    estimate = not (share.holds_head and scenario.serving.flash_attention)
+        moments += _layer_moments(share, scenario, model, symbols)
+    widest = f"max({', '.join(moments)})" if len(moments) > 1 else moments[0]
+    exact = share.holds_head and bool(scenario.serving.flash_attention) and not _latent(share)
     return [
         entry(
-            Category.ACTIVATIONS, "compute_buffer", f"u*{widest}*4", symbols, "llama_compute_buffer",
-            phases=RUNNING, estimate=estimate,
+            Category.ACTIVATIONS, "compute_buffer", widest, tuple(symbols.items()), "llama_compute_buffer",
+            phases=RUNNING, estimate=not exact,
         )
     ]  # fmt: skip
+
+
+def _streams(scenario: Scenario, model: ModelSpec) -> int:
+    """Residual streams beside the logits: one, and a second for experts or without flash attention."""
+    return 2 if model.has_experts or not scenario.serving.flash_attention else 1
+
+
+def _latent(share: Share) -> Attention | None:
+    """The shape of an MLA layer on the device."""
+    return next((la.attention for la in share.layers if la.attention.kind is AttentionKind.MLA), None)
+
+
+def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: dict[str, int]) -> list[str]:
+    """The fullest moments inside a layer; adds the symbols they use."""
+    symbols["F"] = max(layer.mlp.intermediate_size for layer in share.layers)
+    moments = ["u*(2*F + 2*E)*4"]
+    latent = _latent(share)
+    flash = scenario.serving.flash_attention is not False
+    context = round_up(longest_tokens(scenario, model), 256)
+    if latent is not None and flash:
+        symbols |= {"n": context, "H": latent.num_heads, "d": latent.head_dim, "v": latent.v_head_dim}
+        symbols |= {"l": latent.kv_lora_rank}
+        if (scenario.serving.mla_mode or 0) >= 2:
+            symbols["A"] = mib_bytes(scenario.serving.attention_max_batch_mib or 0)
+            moments.append("n*H*(d + v)*2 + min(A, n*H*(d + v)*4) + u*(H*l + l)*4")
+        else:
+            moments.append("u*H*(2*l + 3*d)*4")
+    if not flash:
+        symbols |= {"n": context, "H": max(layer.attention.num_heads for layer in share.layers)}
+        moments.append("u*(H*n + n + 6*E)*4")
+    return moments
 
 
 def host_compute_bytes(scenario: Scenario, model: ModelSpec) -> int:

@@ -35,7 +35,7 @@ def _weights(ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec) 
 
 def _caches(shares: tuple[Share, ...], scenario: Scenario, model: ModelSpec) -> int:
     """Caches of layers that stay on the host, or of all layers with `no_kv_offload`."""
-    first = 0 if scenario.serving.no_kv_offload else offloaded_from(model.num_layers, scenario.serving.gpu_layers)
+    first = 0 if scenario.serving.no_kv_offload else offloaded_from(model.num_layers, scenario)
     last = model.num_layers if scenario.serving.no_kv_offload else min(first, model.num_layers)
     layers = model.layers[0:last]
     if not layers or not shares:
