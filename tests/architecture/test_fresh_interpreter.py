@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-HEAVY_FOR_THE_COMMAND_LINE = ("streamlit", "pandas", "plotly", "pyarrow")
+HEAVY_FOR_A_COMMAND_LINE = ("streamlit", "pandas", "plotly", "pyarrow")
 IN_THE_CHILD_PROCESS = ("profiler.worker", "profiler.trace")
 
 PROGRAM = """
@@ -77,9 +77,10 @@ def test_the_page_does_not_load_torch() -> None:
     assert loaded_by(ROOT, page_modules(ROOT), sorted(TORCH_FAMILY), page=True) == []
 
 
-def test_the_command_line_loads_neither_torch_nor_the_page() -> None:
-    watched = [*sorted(TORCH_FAMILY), *HEAVY_FOR_THE_COMMAND_LINE]
-    assert loaded_by(ROOT, ["planner.__main__"], watched) == []
+@pytest.mark.parametrize("command", ["planner.__main__", "profiler.__main__"])
+def test_the_command_lines_load_neither_torch_nor_the_page(command: str) -> None:
+    watched = [*sorted(TORCH_FAMILY), *HEAVY_FOR_A_COMMAND_LINE]
+    assert loaded_by(ROOT, [command], watched) == []
 
 
 @pytest.mark.parametrize("text", ["import torch", "from torch.nn import functional", "import transformers"])
