@@ -106,7 +106,9 @@ def _default_windows(f: Fields, style: Style, num_layers: int, slide: Window) ->
         first = f.size("max_window_layers", span=(0, LAYERS[1]))
         return [slide if index >= first else FULL for index in range(num_layers)]
     if style.slides is Slides.MOST:
-        period = f.size("sliding_window_pattern", "_sliding_window_pattern", span=LAYERS, default=style.period)
+        period = f.size(
+            "sliding_window_pattern", "_sliding_window_pattern", span=LAYERS, default=style.period
+        )
         windows = [slide if (index + 1) % period else FULL for index in range(num_layers)]
         return [*windows[:-1], FULL] if style.full_last else windows
     return (FULL,) * num_layers

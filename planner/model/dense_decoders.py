@@ -42,7 +42,6 @@ STYLES: dict[str, Style] = {
     "seed_oss": Style(qkv_bias=True, output_bias_key="attention_out_bias"),
     "smollm3": Style(tie=True, slides=Slides.FLAGGED),
     "arcee": Style(gated=False, hidden_act="relu2"),
-    "helium": Style(),
     "gemma": Style(tie=True, hidden_act="gelu_pytorch_tanh"),
     "gemma2": _GEMMA2,
     "gemma3_text": replace(_GEMMA2, period=6, qk_norm_default=True),
@@ -52,7 +51,7 @@ STYLES: dict[str, Style] = {
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, slides=Slides.MOST, period=4, window=4096),
     "phi3": Style(attention_names=_FUSED_QKV, mlp_names=_GATE_UP, slides=Slides.ALWAYS),
-    "internlm3": Style(bias_key="qkv_bias", output_bias_key="bias", mlp_bias_key="bias"),
+    "internlm3": Style(bias_key="qkv_bias", mlp_bias_key="bias"),
     "internlm2": Style(
         qkv_bias=True,
         output_bias=True,

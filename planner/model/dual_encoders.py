@@ -53,7 +53,10 @@ def siglip(f: Fields) -> ModelSpec:
     """SigLIP: a head on the text tower, a temperature and a bias."""
     v, t = f.nested("vision_config"), f.nested("text_config")
     width = t.size("projection_size", default=t.size("hidden_size"))
-    blocks = (Block(name="text_tower", params=_text_tower(t, head=width)), Block(name="temperature", params=2))
+    blocks = (
+        Block(name="text_tower", params=_text_tower(t, head=width)),
+        Block(name="temperature", params=2),
+    )
     return _spec(f, vision.siglip(v), blocks)
 
 

@@ -256,7 +256,10 @@ def wav2vec2(f: Fields) -> ModelSpec:
     if f.flag("add_adapter", default=False):
         f.unsupported("add_adapter", value=True)
     layer = encoder_layer(
-        hidden, heads, f.size("intermediate_size"), mlp_names=MlpNames(up="intermediate_dense", down="output_dense")
+        hidden,
+        heads,
+        f.size("intermediate_size"),
+        mlp_names=MlpNames(up="intermediate_dense", down="output_dense"),
     )
     blocks = (
         Block(name="audio_frontend", params=_wav2vec2_frontend(f, hidden)),

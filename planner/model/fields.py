@@ -42,7 +42,9 @@ class Fields:
 
     def refuse(self, key: str, value: object, allowed: str, reason: str = "bad_value") -> NoReturn:
         """Raise for a value that is there but cannot be used."""
-        raise UnknownArchitecture(self.model_type, reason, self.prefix + key, value=shown(value), allowed=allowed)
+        raise UnknownArchitecture(
+            self.model_type, reason, self.prefix + key, value=shown(value), allowed=allowed
+        )
 
     def missing(self, key: str) -> NoReturn:
         """Raise for a key that has to be there."""
@@ -158,7 +160,9 @@ class Fields:
         short = count is not None and len(value) < count
         long = len(value) > (LAYERS[1] if count is None or padded else count)
         if short or long:
-            self.refuse(key, f"{len(value)} items", f"at most {LAYERS[1]}" if count is None else f"{count} items")
+            self.refuse(
+                key, f"{len(value)} items", f"at most {LAYERS[1]}" if count is None else f"{count} items"
+            )
         return list(value[:count])
 
     def nested(self, *keys: str) -> "Fields":

@@ -98,6 +98,14 @@ def _whisper(row: Row) -> Config:
     }
 
 
+def _dual(row: Row) -> Config:
+    """The row's own facts are the image tower's; the text tower stands in `extra`."""
+    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    image = ("patch_size", "image_size")
+    tower = {key: row.get(key) for key in keys} | {key: _extra(row, key) for key in image}
+    return {"vision_config": tower}
+
+
 def _vit(row: Row) -> Config:
     """A checkpoint not named after the 21,841 classes of pretraining is the classifier of the 1,000 of ImageNet."""
     return {} if str(row.get("id")).endswith("in21k") else {"num_labels": 1_000}
@@ -182,6 +190,8 @@ _SPECIAL: dict[str, Callable[[Row], Config]] = {
     "t5": _t5,
     "whisper": _whisper,
     "vit": _vit,
+    "clip": _dual,
+    "siglip": _dual,
     "ernie4_5_moe": _ernie,
     "dbrx": _dbrx,
     "llama4": _llama4,

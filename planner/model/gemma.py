@@ -132,18 +132,15 @@ def gemma3n_text(f: Fields) -> ModelSpec:
         matrix("altup.prediction_coefs", streams, streams * streams, Part.OTHER, quantizable=False),
         matrix("altup.modality_router", hidden, streams, Part.OTHER, quantizable=False),
     )
-    scale = hidden if f.flag("altup_correct_scale", default=True) else 0
 
     def finish(layer: Layer) -> Layer:
-        return _extend(layer, extras, gate_norm + 2 * hidden, scale)
+        return _extend(layer, extras, gate_norm + 2 * hidden, hidden)
 
     layers = _stack(
         places, mixer, lambda place: dense_feed(hidden, place.width), 4 * trunk.norm_params, finish
     )
     altup = Block(name="altup", params=2 * (streams - 1) * hidden * hidden)
-    return replace(
-        decoder_spec(f, _STYLE, trunk, layers), blocks=(*_per_layer_block(f, trunk, width), altup)
-    )
+    return replace(decoder_spec(f, _STYLE, trunk, layers), blocks=(*_per_layer_block(f, trunk, width), altup))
 
 
 def _gemma3n_widths(f: Fields, count: int) -> Sequence[int]:
@@ -188,10 +185,8 @@ def _gemma4_attention(f: Fields, hidden: int, place: _Place) -> Mixer:
     kind, window = _window(f, place.kind)
     tied = False
     if kind is AttentionKind.FULL:
-        head_dim = f.size("global_head_dim", default=512)
         tied = f.flag("attention_k_eq_v", default=False)
-        if tied:
-            kv_heads = f.size("num_global_key_value_heads", span=HEADS, default=kv_heads)
+        head_dim, kv_heads = _full_heads(f, kv_heads, tied=tied)
     f.divides("num_key_value_heads", kv_heads, "num_attention_heads", heads)
     shape = Attention(
         kind=kind,
@@ -203,6 +198,24 @@ def _gemma4_attention(f: Fields, hidden: int, place: _Place) -> Mixer:
         shares_kv=place.shares_kv,
     )
     return _attention(f, hidden, shape, tied_values=tied)
+
+
+def _full_heads(f: Fields, kv_heads: int, *, tied: bool) -> tuple[int, int]:
+    """Head width and key and value heads of the full layers; newer configs hold them layer by layer."""
+    if not f.has("per_layer_config"):
+        head_dim = f.size("global_head_dim", default=512)
+        return head_dim, f.size(
+            "num_global_key_value_heads", span=HEADS, default=kv_heads
+        ) if tied else kv_heads
+    table = f.nested("per_layer_config")
+    entries = [table.nested(str(key)) for key in table.config]
+    found = {
+        (entry.size("head_dim"), entry.size("num_key_value_heads", span=HEADS, default=kv_heads))
+        for entry in entries
+    }
+    if len(found) != 1:
+        f.unsupported("per_layer_config", f"{len(found)} kinds of full layers")
+    return found.pop()
 
 
 def _gemma4_experts(f: Fields, hidden: int, dense_width: int) -> Feed:

@@ -260,7 +260,6 @@ def gpt_neox(f: Fields) -> ModelSpec:
         act="gelu",
         position="rope",
         tie=False,
-        head_name="embed_out",
         parallel=f.flag("use_parallel_residual", default=True),
     )
 
@@ -383,7 +382,8 @@ def opt(f: Fields) -> ModelSpec:
     return replace(
         spec,
         embedding_params=body.vocab * narrow,
-        position_params=(positions + 2) * body.hidden + (2 * narrow * body.hidden if narrow != body.hidden else 0),
+        position_params=(positions + 2) * body.hidden
+        + (2 * narrow * body.hidden if narrow != body.hidden else 0),
         final_norm_params=body.norm_params if last_norm else 0,
         head=head(narrow, body.vocab),
     )

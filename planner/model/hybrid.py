@@ -28,7 +28,17 @@ from planner.model.linear_attention import (
 )
 from planner.model.mla_moe import next_token_blocks, read_latent_mixer
 from planner.model.moe import deepseek_feeds, mix_feeds, qwen_experts, qwen_feeds, read_routing
-from planner.model.parts import NO_FEED, NO_MIXER, AttentionNames, Feed, Mixer, MlpNames, matrix, moe_feed
+from planner.model.parts import (
+    NO_FEED,
+    NO_MIXER,
+    AttentionNames,
+    Feed,
+    Mixer,
+    MlpNames,
+    attention_matrices,
+    matrix,
+    moe_feed,
+)
 from planner.model.spec import Linear, ModelSpec, Part, Split
 from planner.model.style import Style
 from planner.units import ceil_div, round_up
@@ -51,9 +61,7 @@ def _gated_attention(f: Fields, hidden: int, *, gated: bool) -> Mixer:
     if not f.flag("attn_output_gate", default=gated):
         return mixer
     query = mixer.linears[0]
-    doubled = replace(
-        query, out_features=2 * query.out_features, bias_features=2 * query.bias_features
-    )
+    doubled = replace(query, out_features=2 * query.out_features, bias_features=2 * query.bias_features)
     return replace(mixer, linears=(doubled, *mixer.linears[1:]))
 
 
@@ -76,7 +84,9 @@ def _qwen_hybrid(
     predicted = f.size("mtp_num_hidden_layers", span=(0, LAYERS[1]), default=0)
     if not predicted:
         return spec
-    full = next((layer for layer, kind in zip(layers, kinds, strict=True) if kind == "full_attention"), layers[-1])
+    full = next(
+        (layer for layer, kind in zip(layers, kinds, strict=True) if kind == "full_attention"), layers[-1]
+    )
     return replace(spec, blocks=next_token_blocks(full, trunk.hidden_size, predicted))
 
 
@@ -134,12 +144,16 @@ def kimi_linear(f: Fields) -> ModelSpec:
         made[kind] = read_delta_attention(f, hidden) if linear else read_latent_mixer(f, hidden)
     feeds = deepseek_feeds(1)(f, _LLAMA, count)
     if not any(f.has(key) for key in _KIMI_K3_KEYS):
-        return decoder_spec(f, _LLAMA, trunk, stack([made[kind] for kind in kinds], feeds, 2 * trunk.norm_params))
+        return decoder_spec(
+            f, _LLAMA, trunk, stack([made[kind] for kind in kinds], feeds, 2 * trunk.norm_params)
+        )
     gated = f.flag("mla_use_output_gate", default=False)
     if gated and "full_attention" in made:
         made["full_attention"] = _with_output_gate(made["full_attention"], hidden)
     latent = _latent_feeds(f, feeds, hidden)
-    spec = decoder_spec(f, _LLAMA, trunk, stack([made[kind] for kind in kinds], latent, 2 * trunk.norm_params))
+    spec = decoder_spec(
+        f, _LLAMA, trunk, stack([made[kind] for kind in kinds], latent, 2 * trunk.norm_params)
+    )
     return replace(spec, approximate=("class_not_public",))
 
 
@@ -172,7 +186,9 @@ def latent_experts(feed: Feed, hidden: int, latent: int) -> Feed:
         matrix("fc1_latent_proj", hidden, latent, Part.MLP),
         matrix("fc2_latent_proj", latent, hidden, Part.MLP),
     )
-    linears = tuple(_narrowed(linear, latent) if linear.part is Part.EXPERTS else linear for linear in feed.linears)
+    linears = tuple(
+        _narrowed(linear, latent) if linear.part is Part.EXPERTS else linear for linear in feed.linears
+    )
     return replace(feed, linears=linears + waist)
 
 
@@ -240,9 +256,7 @@ def _period(f: Fields, name: str, period: int, offset: int) -> tuple[int, int]:
 def _jamba_experts(f: Fields, hidden: int) -> Feed:
     experts, top = read_routing(f, ("num_experts",), ("num_experts_per_tok",))
     width = f.size("intermediate_size")
-    return moe_feed(
-        hidden, experts=experts, experts_per_token=top, width=width, router_name="router"
-    )
+    return moe_feed(hidden, experts=experts, experts_per_token=top, width=width, router_name="router")
 
 
 def mamba(f: Fields) -> ModelSpec:
@@ -357,7 +371,7 @@ def nemotron_h(f: Fields) -> ModelSpec:
     )
     makers: dict[str, Callable[[], tuple[Mixer, Feed]]] = {
         "mamba": lambda: (_nemotron_mamba(f, hidden), NO_FEED),
-        "attention": lambda: (read_mixer(f, _LLAMA, hidden, read_heads(f, hidden)), NO_FEED),
+        "attention": lambda: (_nemotron_attention(f, hidden), NO_FEED),
         "mlp": lambda: (NO_MIXER, read_dense_feed(f, Style(gated=False), hidden)),
         "moe": lambda: (NO_MIXER, _nemotron_experts(f, hidden)),
     }
@@ -385,6 +399,12 @@ def _nemotron_kinds(f: Fields) -> Sequence[str]:
     f.missing("hybrid_override_pattern")
 
 
+def _nemotron_attention(f: Fields, hidden: int) -> Mixer:
+    """Without biases; the class reads no `attention_bias`."""
+    shape = read_heads(f, hidden)
+    return Mixer(shape=shape, linears=attention_matrices(hidden, shape, AttentionNames()))
+
+
 def _nemotron_mamba(f: Fields, hidden: int) -> Mixer:
     return mamba2_mixer(
         hidden,
@@ -394,7 +414,7 @@ def _nemotron_mamba(f: Fields, hidden: int) -> Mixer:
         groups=f.size("n_groups", "mamba_n_groups", span=HEADS),
         kernel=f.size("conv_kernel", "mamba_d_conv", span=KERNEL, default=4),
         conv_bias=f.flag("use_conv_bias", "mamba_conv_bias", default=True),
-        proj_bias=f.flag("mamba_proj_bias", "use_bias", default=False),
+        proj_bias=f.flag("use_bias", default=False),
     )
 
 

@@ -89,7 +89,11 @@ def _v4_mixer(f: Fields, hidden: int, kind: str) -> Mixer:
             *_compressor("compressor.indexer", hidden, 2 * index_dim),
             matrix("compressor.indexer.q_b_proj", q_rank, index_heads * index_dim, Part.ATTENTION),
             matrix(
-                "compressor.indexer.scorer.weights_proj", hidden, index_heads, Part.ATTENTION, quantizable=False
+                "compressor.indexer.scorer.weights_proj",
+                hidden,
+                index_heads,
+                Part.ATTENTION,
+                quantizable=False,
             ),
         )
         norms += index_dim
@@ -122,7 +126,9 @@ def glm5_next_text(f: Fields) -> ModelSpec:
     hidden, count = trunk.hidden_size, trunk.num_layers
     kinds = f.texts("layer_types", count, ("linear_attention", "indexed_attention"))
     if kinds is None:
-        kinds = tuple("linear_attention" if (index + 1) % 4 else "indexed_attention" for index in range(count))
+        kinds = tuple(
+            "linear_attention" if (index + 1) % 4 else "indexed_attention" for index in range(count)
+        )
     if not all(read_indexers(f, count)):
         f.unsupported("indexer_types", f.config.get("indexer_types"))
     extra = connection_params(hidden, f.size("hc_mult", span=(1, 64)))

@@ -10,9 +10,29 @@ from dataclasses import replace
 from planner.model.decoder import grouped, stack
 from planner.model.fields import EXPERTS, HEADS, LAYERS, POSITIONS, VOCAB, WIDTH, Fields
 from planner.model.moe import mix_feeds, read_routing, sparse_layers
-from planner.model.parts import AttentionNames, Feed, Mixer, MlpNames, attention_matrices, dense_feed, head, join, matrix
+from planner.model.parts import (
+    AttentionNames,
+    Feed,
+    Mixer,
+    MlpNames,
+    attention_matrices,
+    dense_feed,
+    head,
+    join,
+    matrix,
+)
 from planner.model.parts import moe_feed
-from planner.model.spec import Attention, AttentionKind, Block, Layer, Linear, ModelSpec, Part, Split, Structure
+from planner.model.spec import (
+    Attention,
+    AttentionKind,
+    Block,
+    Layer,
+    Linear,
+    ModelSpec,
+    Part,
+    Split,
+    Structure,
+)
 
 _ATTENTION = AttentionNames(fused="linear_qkv", output="linear_proj")
 _EXPERT_KEYS = ("num_experts", "num_moe_experts", "num_local_experts", "n_routed_experts")
@@ -21,7 +41,11 @@ _POSITIONS = ("learned", "rope", "none", "relative")
 
 
 def _mlp_names(*, gated: bool) -> MlpNames:
-    return MlpNames(fused="linear_fc1", down="linear_fc2") if gated else MlpNames(up="linear_fc1", down="linear_fc2")
+    return (
+        MlpNames(fused="linear_fc1", down="linear_fc2")
+        if gated
+        else MlpNames(up="linear_fc1", down="linear_fc2")
+    )
 
 
 def _norm_width(f: Fields) -> int:
@@ -42,7 +66,9 @@ def _attention(f: Fields, hidden: int, *, prefix: str = "", cross: bool = False)
     names = AttentionNames(fused=f"{prefix}linear_qkv", output=f"{prefix}linear_proj")
     linears = attention_matrices(hidden, shape, names, qkv_bias=qkv_bias, output_bias=bias)
     if cross:
-        query = matrix(f"{prefix}linear_q", hidden, shape.q_width, Part.ATTENTION, Split.COLUMN, bias=qkv_bias)
+        query = matrix(
+            f"{prefix}linear_q", hidden, shape.q_width, Part.ATTENTION, Split.COLUMN, bias=qkv_bias
+        )
         kv_width = shape.k_width + shape.v_width
         pair = matrix(f"{prefix}linear_kv", hidden, kv_width, Part.ATTENTION, Split.COLUMN, bias=qkv_bias)
         linears = (query, pair, linears[-1])
@@ -94,7 +120,10 @@ def _experts(f: Fields, hidden: int) -> Feed:
     gated = f.flag("gated_mlp")
     width = f.size("moe_intermediate_size", "moe_ffn_hidden_size", "intermediate_size")
     shared = f.size(
-        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", span=(0, WIDTH[1]), default=0
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        span=(0, WIDTH[1]),
+        default=0,
     )
     count = f.size("n_shared_experts", span=(0, EXPERTS[1]), default=0)
     return moe_feed(
@@ -115,7 +144,9 @@ def _position_params(f: Fields, hidden: int, position: str) -> int:
     return hidden * f.size("max_position_embeddings", span=POSITIONS) if position == "learned" else 0
 
 
-def _spec(f: Fields, hidden: int, layers: tuple[Layer, ...], *, structure: Structure = Structure.DECODER) -> ModelSpec:
+def _spec(
+    f: Fields, hidden: int, layers: tuple[Layer, ...], *, structure: Structure = Structure.DECODER
+) -> ModelSpec:
     vocab = f.size("vocab_size", span=VOCAB)
     position = f.text("position_embedding", allowed=_POSITIONS)
     return ModelSpec(

@@ -168,7 +168,9 @@ def mistral_large4_text(f: Fields) -> ModelSpec:
     if rotary is None:
         step = f.size("no_rope_layer_interval", span=LAYERS, default=4)
         rotary = tuple(int((index + 1) % step != 0) for index in range(count))
-    made = {mark: _mistral_large4_mixer(f, trunk.hidden_size, rotary=bool(mark)) for mark in dict.fromkeys(rotary)}
+    made = {
+        mark: _mistral_large4_mixer(f, trunk.hidden_size, rotary=bool(mark)) for mark in dict.fromkeys(rotary)
+    }
     feeds = deepseek_feeds(1)(f, STYLE, count)
     spec = decoder_spec(f, STYLE, trunk, stack([made[mark] for mark in rotary], feeds, 2 * trunk.norm_params))
     return replace(spec, position_params=f.size("qk_rope_head_dim") // 2)

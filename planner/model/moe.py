@@ -25,7 +25,16 @@ from planner.model.decoder import (
     with_window,
 )
 from planner.model.fields import EXPERTS, HEADS, LAYERS, POSITIONS, VOCAB, WIDTH, Fields
-from planner.model.parts import AttentionNames, Feed, Mixer, MlpNames, attention_matrices, head, matrix, moe_feed
+from planner.model.parts import (
+    AttentionNames,
+    Feed,
+    Mixer,
+    MlpNames,
+    attention_matrices,
+    head,
+    matrix,
+    moe_feed,
+)
 from planner.model.spec import AttentionKind, ModelSpec, Part, Split
 from planner.model.style import QkNorm, Slides, Style
 
@@ -140,9 +149,7 @@ def granitemoe(f: Fields) -> ModelSpec:
 
 def gpt_oss(f: Fields) -> ModelSpec:
     """GPT-OSS: biases everywhere, a sink per head, every other layer sliding."""
-    style = Style(
-        qkv_bias=True, output_bias=True, mlp_bias=True, slides=Slides.MOST, period=2, window=128
-    )
+    style = Style(qkv_bias=True, output_bias=True, mlp_bias=True, slides=Slides.MOST, period=2, window=128)
     trunk = read_trunk(f, style)
     made: dict[int, Mixer] = {}
     mixers = []
@@ -212,7 +219,9 @@ def qwen3_vl_moe_text(f: Fields) -> ModelSpec:
 def read_shared_experts(f: Fields, hidden_size: int, *, vector_params: int = 0) -> Feed:
     """Routed and shared experts from the keys that DeepSeek's configs use."""
     experts, top = read_routing(
-        f, ("n_routed_experts", "num_experts", "num_local_experts"), ("num_experts_per_tok", "num_experts_per_token")
+        f,
+        ("n_routed_experts", "num_experts", "num_local_experts"),
+        ("num_experts_per_tok", "num_experts_per_token"),
     )
     width = f.size("moe_intermediate_size")
     shared = f.size("n_shared_experts", "num_shared_experts", span=(0, EXPERTS[1]), default=0)
@@ -332,9 +341,7 @@ def llama4_text(f: Fields) -> ModelSpec:
     count = trunk.num_layers
     step = f.size("interleave_moe_layer_step", span=LAYERS, default=1)
     routed = f.sizes("moe_layers", None, span=(0, LAYERS[1]))
-    sparse = [
-        index in routed if routed is not None else (index + 1) % step == 0 for index in range(count)
-    ]
+    sparse = [index in routed if routed is not None else (index + 1) % step == 0 for index in range(count)]
     feeds = mix_feeds(
         sparse,
         lambda: read_dense_feed(f, style, trunk.hidden_size, f.size("intermediate_size_mlp")),
@@ -376,7 +383,7 @@ def _llama4_windows(f: Fields, count: int) -> Sequence[Window]:
 
 def mimo_v2_flash(f: Fields) -> ModelSpec:
     """MiMo-V2-Flash: sliding layers have twice the key and value heads and a sink per head; values are narrower."""
-    style = Style()
+    style = Style(output_follows=False)
     trunk = read_trunk(f, style)
     count = trunk.num_layers
     full = replace(read_heads(f, trunk.hidden_size), v_head_dim=f.size("v_head_dim"))

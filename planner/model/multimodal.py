@@ -49,7 +49,11 @@ WRAPPERS: dict[str, Wrapper] = {
         text="mistral_large4_text", tower="pixtral", any_tower=True, projector=vision.patch_merger
     ),
     "gemma3": Wrapper(
-        text="gemma3_text", tower="siglip_vision_model", any_tower=True, projector=vision.norm_and_linear, tie=True
+        text="gemma3_text",
+        tower="siglip_vision_model",
+        any_tower=True,
+        projector=vision.norm_and_linear,
+        tie=True,
     ),
     "gemma4": Wrapper(text="gemma4_text", tower="gemma4_vision", projector=vision.one_linear, tie=True),
     "llama4": Wrapper(text="llama4_text", tower="llama4_vision_model", projector=vision.llama4_linear),
@@ -105,7 +109,9 @@ def build(f: Fields, wrapper: Wrapper, builders: Mapping[str, Builder]) -> Model
 
 
 def _around(f: Fields, wrapper: Wrapper, text_width: int) -> tuple[tuple[Block, ...], tuple[str, ...]]:
-    missing = [NOT_COUNTED.format(key.removesuffix("_config") + "_tower") for key in _OTHER_TOWERS if f.has(key)]
+    missing = [
+        NOT_COUNTED.format(key.removesuffix("_config") + "_tower") for key in _OTHER_TOWERS if f.has(key)
+    ]
     if not f.has("vision_config"):
         return (), (NOT_COUNTED.format("vision_tower"), *missing)
     tower = f.nested("vision_config")

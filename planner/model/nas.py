@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from planner.model.decoder import Trunk, decoder_spec, grouped, stack
 from planner.model.fields import HEADS, LAYERS, VOCAB, Fields
-from planner.model.parts import NO_FEED, NO_MIXER, AttentionNames, Feed, Mixer, attention_matrices, dense_feed, matrix
+from planner.model.parts import (
+    NO_FEED,
+    NO_MIXER,
+    AttentionNames,
+    Feed,
+    Mixer,
+    attention_matrices,
+    dense_feed,
+    matrix,
+)
 from planner.model.spec import ModelSpec, Part
 from planner.model.style import Style
 from planner.units import round_up

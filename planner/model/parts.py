@@ -33,7 +33,9 @@ NO_MIXER = Mixer(shape=Attention(kind=AttentionKind.NONE))
 NO_FEED = Feed(shape=Mlp(kind=MlpKind.NONE))
 
 
-def join(mixer: Mixer, feed: Feed, norm_params: int, vector_params: int = 0, cross: Mixer | None = None) -> Layer:
+def join(
+    mixer: Mixer, feed: Feed, norm_params: int, vector_params: int = 0, cross: Mixer | None = None
+) -> Layer:
     """A layer from its halves and the norms around them."""
     linears = mixer.linears + (cross.linears if cross else ()) + feed.linears
     extra_norm = cross.norm_params if cross else 0
@@ -115,12 +117,22 @@ LLAMA_MLP = MlpNames()
 
 
 def attention_matrices(
-    hidden_size: int, shape: Attention, names: AttentionNames, *, qkv_bias: bool = False, output_bias: bool = False
+    hidden_size: int,
+    shape: Attention,
+    names: AttentionNames,
+    *,
+    qkv_bias: bool = False,
+    output_bias: bool = False,
 ) -> tuple[Linear, ...]:
     """Query, key, value and output projections of grouped-query attention (multi-head and multi-query included)."""
     q, k, v = shape.q_width, shape.k_width, shape.v_width
     output = matrix(
-        names.output, shape.num_heads * shape.v_head_dim, hidden_size, Part.ATTENTION, Split.ROW, bias=output_bias
+        names.output,
+        shape.num_heads * shape.v_head_dim,
+        hidden_size,
+        Part.ATTENTION,
+        Split.ROW,
+        bias=output_bias,
     )
     if names.fused:
         fused = matrix(names.fused, hidden_size, q + k + v, Part.ATTENTION, Split.COLUMN, bias=qkv_bias)
@@ -206,12 +218,27 @@ def moe_feed(
         vector_params: Small parameters of the router, such as a trained correction bias.
     """
     router = matrix(router_name, hidden_size, experts, Part.ROUTER, bias=router_bias, quantizable=False)
-    linears = (router, *mlp_matrices(
-        hidden_size, width, names, gated=gated, bias=bias, part=Part.EXPERTS, copies=experts, prefix="experts."
-    ))
+    linears = (
+        router,
+        *mlp_matrices(
+            hidden_size,
+            width,
+            names,
+            gated=gated,
+            bias=bias,
+            part=Part.EXPERTS,
+            copies=experts,
+            prefix="experts.",
+        ),
+    )
     if shared_width:
         linears += mlp_matrices(
-            hidden_size, shared_width, shared_names, gated=gated, part=Part.SHARED_EXPERTS, prefix=shared_prefix
+            hidden_size,
+            shared_width,
+            shared_names,
+            gated=gated,
+            part=Part.SHARED_EXPERTS,
+            prefix=shared_prefix,
         )
     if shared_gate and shared_width:
         linears += (matrix("shared_expert_gate", hidden_size, 1, Part.ROUTER, quantizable=False),)

@@ -55,9 +55,13 @@ def moonvit(v: Fields) -> int:
 
 def kimi_k25(v: Fields) -> int:
     """The tower of Kimi K2.5: MoonViT under other keys; its positions in time are fixed."""
-    hidden, width = v.size("vt_hidden_size", "hidden_size"), v.size("vt_intermediate_size", "intermediate_size")
+    hidden, width = (
+        v.size("vt_hidden_size", "hidden_size"),
+        v.size("vt_intermediate_size", "intermediate_size"),
+    )
     count = v.size("vt_num_hidden_layers", "num_hidden_layers", span=LAYERS)
-    grid = v.size("init_pos_emb_height", span=IMAGE) * v.size("init_pos_emb_width", span=IMAGE)
+    rows = v.size("init_pos_emb_height", "pos_emb_height", span=IMAGE)
+    grid = rows * v.size("init_pos_emb_width", "pos_emb_width", span=IMAGE)
     return patch_params(v, hidden, bias=True) + grid * hidden + count * vit_layer(hidden, width) + 2 * hidden
 
 
