@@ -21,7 +21,9 @@ from planner.training_states import (
     total,
     weight_entries,
 )
-from planner.training_step import Step, backward_entries, kept_output_entries, loss_entries, saved_entries
+from planner.training_backward import backward_entries
+from planner.training_loss import loss_entries
+from planner.training_step import Step, kept_output_entries, saved_entries
 
 __all__ = ["host_need", "trainable_params", "training_ledger"]
 
@@ -38,7 +40,7 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
     setup = setup_for(share, scenario, model)
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)
-    step = Step(share, setup, model, trained)
+    step = Step(share, setup, model, tensors, trained)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
         *master_entries(setup, groups),

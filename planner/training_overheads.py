@@ -13,6 +13,7 @@ from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_setup import Setup
 from planner.training_states import Group, total
+from planner.training_gather import gathered_entries
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -34,48 +35,38 @@ def communication_entries(step: Step, tensors: Sequence[Tensor], groups: Sequenc
             )
         )  # fmt: skip
     elif sharding == "fsdp":
-        entries += _fsdp(step, tensors)
+        entries += _fsdp(step)
     elif sharding == "zero3":
         entries += _zero3(step, tensors)
     elif sharding in {"zero1", "zero2"} and not setup.megatron:
         entries += _zero_buckets(step, groups)
     if setup.parallel.expert > 1:
         entries += _expert_exchange(step)
+    if share.num_stages > 1 and setup.megatron:
+        entries.append(_stage_buffers(step))
     return entries
 
 
-def _units(step: Step, tensors: Sequence[Tensor]) -> tuple[int, int]:
-    """Elements of the root unit (all outside the layers) and of an average layer, quantized ones in packed bytes."""
-    inside = total(t for t in tensors if t.place in {"layers", "experts"})
-    layers = max(1, len(step.layers))
-    return total(tensors) - inside, ceil_div(inside, layers)
+def _fsdp(step: Step) -> list[Entry]:
+    """Gathered units of the forward pass and the loss; those of the backward pass belong to its moments."""
+    return [
+        *gathered_entries(step, 2, frozenset({Phase.FORWARD})),
+        *gathered_entries(step, 0, frozenset({Phase.LOSS})),
+    ]
 
 
-def _fsdp(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
-    setup = step.setup
-    if setup.shard_weights == 1:
-        return []
-    root, unit = _units(step, tensors)
-    e = setup.compute_bytes
-    c = 0.5 if setup.quantized_base else 1.0
-    entries = [
-        item(
-            Category.COMMUNICATION, "gathered_root", root * e, "R*e", {"R": root, "e": e}, "fsdp_gather", phases=WORKING
-        ),
-        item(
-            Category.COMMUNICATION, "gathered_layers", -(-2 * unit * e * c // 2) if setup.quantized_base else 2 * unit * e,
-            "ceil(2*U*e*c/2)" if setup.quantized_base else "2*U*e",
-            {"U": unit, "e": e, **({"c": c} if setup.quantized_base else {})}, "fsdp_gather", phases=WORKING,
-        ),
-    ]  # fmt: skip
-    if setup.adapter is None:
-        entries.append(
-            item(
-                Category.COMMUNICATION, "unit_gradients", comm.unit_gradient_bytes(unit, e), "U*e", {"U": unit, "e": e},
-                "fsdp_scatter", phases=BACKWARD,
-            )
-        )  # fmt: skip
-    return entries
+def _stage_buffers(step: Step) -> Entry:
+    """Received activations and received gradients, one of each for every model chunk, kept until the next step."""
+    setup, width, e = step.setup, step.residual_width, step.setup.compute_bytes
+    chunks = setup.parallel.virtual_stages or 1
+    return item(
+        Category.COMMUNICATION,
+        "stage_buffers",
+        2 * chunks * setup.tokens * width * e,
+        "2*v*t*h*e",
+        {"v": chunks, "t": setup.tokens, "h": width, "e": e},
+        "stage_buffers",
+    )
 
 
 def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
@@ -113,7 +104,7 @@ def _zero_buckets(step: Step, groups: Sequence[Group]) -> list[Entry]:
 
 
 def _expert_exchange(step: Step) -> list[Entry]:
-    width = max((int(form.widths["xh"]) for _, _, form in step.forms), default=0)
+    width = max((int(kind.form.widths["xh"]) for kind in step.kinds), default=0)
     setup, e = step.setup, step.setup.compute_bytes
     return [
         item(
@@ -132,6 +123,7 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
     communicators = sum(1 for degree in degrees if degree > 1)
     each = runtime.nccl_bytes(1, tables)
     return [
+        *_te_workspace(share, scenario),
         item(
             Category.CONTEXT, "cublas_workspaces", runtime.WORKSPACE_THREADS * workspace, "2*w", {"w": workspace},
             "cublas_workspace",
@@ -142,6 +134,13 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
             layer=Layer.PROCESS, estimate=True,
         ),
     ]  # fmt: skip
+
+
+def _te_workspace(share: Share, scenario: Scenario) -> list[Entry]:
+    if scenario.runtime.name != "megatron_lm":
+        return []
+    amount = runtime.te_workspace_bytes(share.gpu)
+    return [item(Category.CONTEXT, "te_workspace", amount, "w", {"w": amount}, "te_workspace")]
 
 
 def host_need_of(setup: Setup, tensors: Sequence[Tensor], groups: Sequence[Group]) -> HostNeed:

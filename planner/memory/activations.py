@@ -40,7 +40,7 @@ def flash_attention(e: int) -> Terms:
     return {"q": e, "k": e, "v": e, "o": e, "n": 4}
 
 
-def efficient_fp32_attention(repeats: bool) -> Terms:
+def efficient_fp32_attention(*, repeats: bool) -> Terms:
     """fp32 runs on the memory-efficient kernel, which needs keys and values repeated for every query head."""
     keys: Terms = {"q": 4, "o": 4} if repeats else {"k": 4, "v": 4}
     return add({"q": 4, "o": 4, "n": 4}, keys)
@@ -100,6 +100,12 @@ def adapter_input(
     kept = e if autocast else dtype
     own = dropout or kept != given or (autocast and dtype != given)
     return {x: linears * kept if own else kept} if not dropout else {x: linears * (kept + 1)}
+
+
+def fused_adapter_input(x: str, linears: int, *, e: int, dropout: bool) -> Terms:
+    """Fused adapter kernels keep the shared input, and with dropout each matrix's own dropped copy, no masks."""
+    shared = 0 if x == "o" else e
+    return {x: shared + (e * linears if dropout else 0)}
 
 
 def adapter_middle(linears: int, *, dtype: int, e: int, autocast: bool) -> Terms:

@@ -44,3 +44,8 @@ def gptq_scale_bytes(params: int, bits: int, group: int) -> int:
 def gptq_index_bytes(columns: int) -> int:
     """GPTQ: `g_idx`, an int32 per input feature of each matrix. AutoGPTQ `QuantLinear`."""
     return 4 * columns
+
+
+def packed_bits(base: str | None) -> int:
+    """Bits of a packed weight."""
+    return 8 if base in {"int8", "gptq8"} else 4

@@ -1,18 +1,20 @@
 """One layer's saved tensors on the Hugging Face eager path, put together from `activations` by what the layer is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from planner.memory import activations as act
 from planner.memory.adapters import adapter_rank, layer_sites
 from planner.memory.terms import Terms, add, scaled
-from planner.model.spec import Attention, AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
+from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
 from planner.training_setup import Setup
 from planner.units import ceil_div
 
 RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
-RESIDUAL_DROPOUT_POSITIONS: Final = frozenset({"learned"})
+MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
+FLASH_REPEATS_BEFORE: Final = (4, 48)
+QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,57 @@ class LayerForm:
         widths: Every width, per token on one device.
         score_bytes: Bytes per score that eager attention keeps, over `heads` heads; 0 where no scores are kept.
         heads: Query heads on one device.
+        source: Keys and values of cross-attention, per encoder token.
     """
 
     terms: Terms
     widths: dict[str, float]
     score_bytes: int
     heads: int
+    source: Terms = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A layer with everything that decides what it keeps."""
+
+    layer: Layer
+    model: ModelSpec
+    setup: Setup
+    sites: tuple[Linear, ...]
+    kernels: frozenset[str]
+
+    @property
+    def residual(self) -> str:
+        """The width outside the projections: divided under sequence parallelism."""
+        return "r" if self.setup.parallel.sequence and self.setup.division.tensor > 1 else "h"
+
+    @property
+    def norm_output_bytes(self) -> int:
+        """Bytes of an element that a norm puts out."""
+        setup = self.setup
+        return 4 if self.model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
+
+    @property
+    def cached(self) -> bool:
+        """Whether a key-value cache is made on the way and kept with the outputs."""
+        return self.setup.keeps_outputs and not self.setup.checkpointed
+
+    def linears(self, part: Part) -> tuple[list[Linear], list[Linear]]:
+        """Matrices of a part that read its input, and those that end it."""
+        found = [x for x in self.layer.linears if x.part is part]
+        return [x for x in found if x.split is not Split.ROW], [x for x in found if x.split is Split.ROW]
+
+    def adapted(self, part: Part) -> tuple[list[Linear], list[Linear]]:
+        """The same for the matrices with an adapter."""
+        found = [x for x in self.sites if x.part is part]
+        return [x for x in found if x.split is not Split.ROW], [x for x in found if x.split is Split.ROW]
 
 
 def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
     """Every width the terms may name, as one device holds it."""
     shape, mlp, ranks = layer.attention, layer.mlp, setup.division.tensor
-    hidden = model.hidden_size
-    routed = mlp.experts_per_token
+    hidden, routed = model.hidden_size, mlp.experts_per_token
     gathered = setup.parallel.sequence and ranks > 1
     return {
         "h": hidden,
@@ -63,30 +103,39 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
 def layer_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
     """What the layer keeps without checkpointing."""
     sites = layer_sites(layer, setup.adapter) if setup.adapter else ()
-    kernels = frozenset(setup.training.kernels or ())
+    view = _View(layer, model, setup, sites, frozenset(setup.training.kernels or ()))
     eager = setup.training.attention == "eager" and layer.attention.kind not in RECURRENT
-    parts = [_norms(layer, model, setup, fused="rms_norm" in kernels)]
+    parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
-        parts += _attention(layer, model, setup, sites, eager=eager)
+        parts += _attention(view, eager=eager)
     if layer.mlp.kind is not MlpKind.NONE:
-        parts += _feed(layer, model, setup, sites, fused="swiglu" in kernels)
-    if _has_residual_dropout(model, setup):
+        parts += _feed(view)
+    dropout = has_residual_dropout(model, setup)
+    if dropout:
         parts.append(act.residual_dropout())
-    dropped = bool(setup.training.dropout) and _has_residual_dropout(model, setup)
-    scores = act.eager_scores(setup.compute_bytes, dropout=dropped) if eager else 0
+    scores = act.eager_scores(setup.compute_bytes, dropout=dropout) if eager else 0
     widths = widths_of(layer, model, setup)
     return LayerForm(add(*parts), widths, scores, int(widths["n"]) if eager else 0)
 
 
-def _has_residual_dropout(model: ModelSpec, setup: Setup) -> bool:
-    return bool(setup.training.dropout) and model.position_embedding in RESIDUAL_DROPOUT_POSITIONS
+def selective_op_form(e: int) -> Terms:
+    """torchtitan's selective checkpointing keeps the attention's output and every second matrix product.
+
+    An approximation: the layer's input, and half of the query, key, value, output, gate, up and down products.
+    """
+    half = e / 2
+    return {"r": 2 * e, "q": half, "k": half, "v": half, "o": e, "n": 4, "i": e, "xi": e}
+
+
+def has_residual_dropout(model: ModelSpec, setup: Setup) -> bool:
+    """GPT-2's generation drops out after attention and MLP; later families have no such layers."""
+    return bool(setup.training.dropout) and model.position_embedding == "learned"
 
 
 def norm_count(layer: Layer, model: ModelSpec) -> int:
-    """Norms of the hidden size in a layer; two where they have no weights to count by."""
+    """Norms of the hidden size in a layer; two (one in parallel blocks) where they have no weights to count by."""
     each = model.hidden_size * (2 if model.norm == "layer_norm" else 1)
-    found = layer.norm_params // each
-    return found or (1 if model.parallel_residual else 2)
+    return layer.norm_params // each or (1 if model.parallel_residual else 2)
 
 
 def has_head_norms(layer: Layer, model: ModelSpec) -> bool:
@@ -94,181 +143,155 @@ def has_head_norms(layer: Layer, model: ModelSpec) -> bool:
     return layer.attention.kind is not AttentionKind.MLA and layer.norm_params % model.hidden_size != 0
 
 
-def norm_terms(model: ModelSpec, setup: Setup) -> Terms:
-    """The final norm: like a layer's."""
-    return _norm("h", model, setup, fused="rms_norm" in (setup.training.kernels or ()))
-
-
-def _norm(x: str, model: ModelSpec, setup: Setup, *, fused: bool) -> Terms:
+def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
+    """One norm over width `x`, its output left out."""
     if model.norm == "layer_norm":
         return act.layer_norm(x, res=setup.residual_bytes)
     return act.rms_norm(
         x,
         res=setup.residual_bytes,
-        fused=fused,
+        fused="rms_norm" in (setup.training.kernels or ()),
         trained=setup.adapter is None,
         upcast_weight=model.model_type.startswith("gemma"),
     )
 
 
-def _norms(layer: Layer, model: ModelSpec, setup: Setup, *, fused: bool) -> Terms:
-    width = "r" if setup.parallel.sequence and setup.division.tensor > 1 else "h"
-    total = scaled(_norm(width, model, setup, fused=fused), norm_count(layer, model))
+def _norms(view: _View) -> Terms:
+    """All norms of a layer; the first input of a fused kernel is the one that checkpointing has stored already."""
+    layer, model, setup = view.layer, view.model, view.setup
+    total = scaled(norm_terms(model, setup, view.residual), norm_count(layer, model))
+    if "rms_norm" in view.kernels and setup.checkpointed and model.norm != "layer_norm":
+        total[view.residual] -= setup.residual_bytes
     if has_head_norms(layer, model):
-        heads = _norm("q", model, setup, fused=fused)
-        keys = _norm("k", model, setup, fused=fused)
-        for part in (heads, keys):
-            part.pop("")
-        total = add(total, heads, keys, {"n": 4, "nk": 4})
+        heads, keys = norm_terms(model, setup, "q"), norm_terms(model, setup, "k")
+        total = add(total, {"q": heads["q"], "n": heads[""], "k": keys["k"], "nk": keys[""]})
     if layer.attention.kind is AttentionKind.MLA:
-        for latent in ("ql", "kl"):
-            if latent == "kl" or layer.attention.q_lora_rank:
-                total = add(total, _norm(latent, model, setup, fused=fused), {latent: setup.compute_bytes})
+        for latent in ("ql", "kl") if layer.attention.q_lora_rank else ("kl",):
+            total = add(total, norm_terms(model, setup, latent), {latent: setup.compute_bytes})
     return total
 
 
-def _norm_output_bytes(model: ModelSpec, setup: Setup) -> int:
-    return 4 if model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
-
-
-def _inputs(x: str, linears: Sequence[Linear], sites: Sequence[Linear], setup: Setup, given: int) -> Terms:
-    """What linears that read one tensor keep of it."""
-    if not linears and not sites:
-        return {}
-    e = setup.compute_bytes
+def _inputs(view: _View, x: str, linears: Sequence[Linear], sites: Sequence[Linear], given: int) -> Terms:
+    """What matrices that read one tensor of width `x` keep of it."""
+    setup = view.setup
     if setup.adapter is None:
-        return act.shared_input(x, len(linears), given=given, e=e)
-    kept: Terms = {}
-    if setup.quantized_base and keeps_quantized_input(setup):
-        kept = act.shared_input(x, len(linears), given=given, e=e)
-    if not sites:
-        return kept
-    shape = {"dtype": setup.train_bytes, "e": e, "autocast": setup.autocast}
-    dropout = bool(setup.adapter.dropout)
-    inputs = act.adapter_input(x, len(sites), given=given, dropout=dropout, **shape)
-    return add(kept, inputs, act.adapter_middle(len(sites), **shape))
+        return act.shared_input(x, len(linears), given=given, e=setup.compute_bytes) if linears else {}
+    each = quantized_input_bytes(setup)
+    kept: Terms = {x: each * sum(linear.quantizable for linear in linears)} if each else {}
+    return add(kept, _adapter_inputs(view, x, sites, given)) if sites else kept
 
 
-def keeps_quantized_input(setup: Setup) -> bool:
-    """Whether the 4-bit product keeps its input: bitsandbytes of 2023 and 2024 did (`MatMul4Bit.forward`)."""
-    return setup.base in {"nf4", "nf4_dq"}
+def _adapter_inputs(view: _View, x: str, sites: Sequence[Linear], given: int) -> Terms:
+    setup, e = view.setup, view.setup.compute_bytes
+    dropout = bool(setup.adapter and setup.adapter.dropout)
+    middle = act.adapter_middle(len(sites), dtype=setup.train_bytes, e=e, autocast=setup.autocast)
+    if "lora_attention" in view.kernels and x in {"h", "o"} and sites[0].part is Part.ATTENTION:
+        return add(middle, act.fused_adapter_input(x, len(sites), e=e, dropout=dropout))
+    inputs = act.adapter_input(
+        x,
+        len(sites),
+        given=given,
+        dtype=setup.train_bytes,
+        e=e,
+        autocast=setup.autocast,
+        dropout=dropout,
+    )
+    shared = x == "o" and not dropout and inputs[x] == e
+    return middle if shared else add(middle, inputs)
 
 
-def _attention(
-    layer: Layer, model: ModelSpec, setup: Setup, sites: Sequence[Linear], *, eager: bool
-) -> list[Terms]:
-    e, shape = setup.compute_bytes, layer.attention
-    linears = [x for x in layer.linears if x.part is Part.ATTENTION]
-    reads = [x for x in linears if x.in_features == model.hidden_size and x.split is not Split.ROW]
-    outs = [x for x in linears if x.split is Split.ROW]
-    own = [s for s in sites if s.part is Part.ATTENTION]
-    given = _norm_output_bytes(model, setup)
-    parts = [
-        _inputs("h", reads, [s for s in own if s.split is not Split.ROW], setup, given),
-        _attention_core(
-            shape, e, eager=eager, kept=setup.keeps_outputs and not setup.checkpointed, setup=setup
-        ),
-    ]
-    if setup.adapter is not None:
-        out = _inputs("o", outs, [s for s in own if s.split is Split.ROW], setup, e)
-        parts.append(_less(out, "o", e))
+def quantized_input_bytes(setup: Setup) -> int:
+    """Bytes an element of the input that each 4-bit product keeps, 0 where it keeps none.
+
+    bitsandbytes up to 0.44 kept it (`MatMul4Bit.forward`: `ctx.tensors = (A, B)`), and LitGPT casts it anew for
+    every matrix: to bf16 in 2023, to the default compute type fp32 in 2024. Later versions keep the weight alone.
+    """
+    if setup.base not in {"nf4", "nf4_dq"} or setup.runtime != "litgpt" or not setup.version:
+        return 0
+    return QUANTIZED_INPUT_BYTES.get(setup.version[0], 0)
+
+
+def _attention(view: _View, *, eager: bool) -> list[Terms]:
+    e, shape, model = view.setup.compute_bytes, view.layer.attention, view.model
+    reads, outs = view.linears(Part.ATTENTION)
+    sites, out_sites = view.adapted(Part.ATTENTION)
+    first = [x for x in reads if x.in_features == model.hidden_size]
+    parts = [_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
+    if view.setup.adapter is not None:
+        parts.append(_inputs(view, "o", outs, out_sites, e))
     if len(reads) == 1 and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
-        cached = setup.keeps_outputs and not setup.checkpointed
-        parts.append(act.fused_projection_view(e, rotary=model.position_embedding == "rope", cached=cached))
+        rotary = model.position_embedding == "rope"
+        parts.append(act.fused_projection_view(e, rotary=rotary, cached=view.cached))
     return parts
 
 
-def _less(terms: Terms, symbol: str, e: int) -> Terms:
-    """Without the share that is the attention's own output, which the attention already keeps."""
-    return {**terms, symbol: max(0, terms[symbol] - e)} if terms.get(symbol, 0) % (2 * e) == e else terms
-
-
-def _attention_core(shape: Attention, e: int, *, eager: bool, kept: bool, setup: Setup) -> Terms:
-    repeats = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
+def _core(view: _View, *, eager: bool) -> Terms:
+    shape, e, setup = view.layer.attention, view.setup.compute_bytes, view.setup
     if shape.kind in RECURRENT:
         return {"w": 2 * e, "o": e}
+    repeats = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
+    cache: Terms = {"k": e, "v": e} if view.cached and repeats else {}
     if eager:
-        return add(act.eager_attention(e, repeats=repeats), {"k": e, "v": e} if kept and repeats else {})
+        return add(act.eager_attention(e, repeats=repeats), cache)
     if e == 4:
-        return add(act.efficient_fp32_attention(repeats), {"k": 4, "v": 4} if kept and repeats else {})
-    widened = {"k": 4.0} if kept and setup.autocast and setup.residual_bytes == 4 else {}
+        return add(act.efficient_fp32_attention(repeats=repeats), cache)
+    if repeats and repeats_keys(view.model.model_type, setup):
+        return add(act.eager_attention(e, repeats=True), {"n": 4})
+    widened: Terms = {"k": 4} if view.cached and setup.autocast and setup.residual_bytes == 4 else {}
     return add(act.flash_attention(e), widened)
 
 
-def _feed(
-    layer: Layer, model: ModelSpec, setup: Setup, sites: Sequence[Linear], *, fused: bool
-) -> list[Terms]:
-    mlp = layer.mlp
-    if mlp.kind is not MlpKind.MOE:
-        return _dense(layer, model, setup, sites, Part.MLP, "i", fused=fused)
-    parts = _routed(layer, model, setup, sites, fused=fused)
-    if mlp.shared_intermediate_size:
-        parts += _dense(layer, model, setup, sites, Part.SHARED_EXPERTS, "si", fused=fused)
+def repeats_keys(model_type: str, setup: Setup) -> bool:
+    """Whether keys and values are copied for every query head before a kernel that would not need it.
+
+    transformers before 4.48 did so for sdpa, and for flash in the classes that descend from Mistral's.
+    """
+    if setup.runtime != "hf_trainer" or not setup.version or setup.version >= FLASH_REPEATS_BEFORE:
+        return False
+    return setup.training.attention == "sdpa" or model_type in MISTRAL_LIKE
+
+
+def _feed(view: _View) -> list[Terms]:
+    if view.layer.mlp.kind is not MlpKind.MOE:
+        return _dense(view, Part.MLP, "i")
+    parts = _routed(view)
+    if view.layer.mlp.shared_intermediate_size:
+        parts += _dense(view, Part.SHARED_EXPERTS, "si")
     return parts
 
 
-def _activation(model: ModelSpec, setup: Setup, *, gated: bool, width: str, fused: bool) -> Terms:
-    e = setup.compute_bytes
-    kept = (
-        act.gated_mlp(e=e, fused=fused, one_tensor=model.hidden_act in act.ONE_TENSOR)
-        if gated
-        else act.plain_mlp(model.hidden_act, e=e, autocast=setup.autocast and setup.residual_bytes == 4)
-    )
+def _activation(view: _View, width: str) -> Terms:
+    setup, model = view.setup, view.model
+    if view.layer.mlp.gated:
+        one = model.hidden_act in act.ONE_TENSOR
+        kept = act.gated_mlp(e=setup.compute_bytes, fused="swiglu" in view.kernels, one_tensor=one)
+    else:
+        widened = setup.autocast and setup.residual_bytes == 4
+        kept = act.plain_mlp(model.hidden_act, e=setup.compute_bytes, autocast=widened)
     return {width: kept["i"]}
 
 
-def _dense(
-    layer: Layer,
-    model: ModelSpec,
-    setup: Setup,
-    sites: Sequence[Linear],
-    part: Part,
-    width: str,
-    *,
-    fused: bool,
-) -> list[Terms]:
-    linears = [x for x in layer.linears if x.part is part]
-    own = [s for s in sites if s.part is part]
-    ups = [x for x in linears if x.split is not Split.ROW]
-    downs = [x for x in linears if x.split is Split.ROW]
+def _dense(view: _View, part: Part, width: str) -> list[Terms]:
+    ups, downs = view.linears(part)
+    up_sites, down_sites = view.adapted(part)
     return [
-        _inputs(
-            "h", ups, [s for s in own if s.split is not Split.ROW], setup, _norm_output_bytes(model, setup)
-        ),
-        _activation(model, setup, gated=layer.mlp.gated, width=width, fused=fused),
-        _inputs(width, downs, [s for s in own if s.split is Split.ROW], setup, setup.compute_bytes),
+        _inputs(view, "h", ups, up_sites, view.norm_output_bytes),
+        _activation(view, width),
+        _inputs(view, width, downs, down_sites, view.setup.compute_bytes),
     ]
 
 
-def _routed(
-    layer: Layer, model: ModelSpec, setup: Setup, sites: Sequence[Linear], *, fused: bool
-) -> list[Terms]:
+def _routed(view: _View) -> list[Terms]:
     """Routed experts at balanced load: inputs gathered per expert, and outputs kept for the routing weights.
 
     The router keeps its input, the fp32 softmax over all experts, and the chosen weights and indices.
     """
-    e = setup.compute_bytes
-    own = [s for s in sites if s.part is Part.EXPERTS]
-    trained = setup.adapter is None
-    parts: list[Terms] = [
-        {"E": 4 + e, "K": 16},
-        {"h": e} if trained else {},
-        _activation(model, setup, gated=layer.mlp.gated, width="xi", fused=fused),
-        {"xh": e},
-    ]
-    if trained:
-        return [*parts, {"xh": e, "xi": e}]
-    ups = {s.name for s in own if s.split is not Split.ROW}
-    downs = {s.name for s in own if s.split is Split.ROW}
-    shape = {
-        "given": e,
-        "dtype": setup.train_bytes,
-        "e": e,
-        "autocast": setup.autocast,
-        "dropout": bool(setup.adapter.dropout),
-    }
-    if ups:
-        parts.append(act.adapter_input("xh", len(ups), **shape))
-    if downs:
-        parts.append(act.adapter_input("xi", len(downs), **shape))
+    e = view.setup.compute_bytes
+    parts: list[Terms] = [{"E": 4 + e, "K": 16, "xh": e}, _activation(view, "xi")]
+    if view.setup.adapter is None:
+        return [*parts, {"h": e, "xh": e, "xi": e}]
+    ups, downs = view.adapted(Part.EXPERTS)
+    for width, sites in (("xh", ups), ("xi", downs)):
+        if sites:
+            parts.append(_adapter_inputs(view, width, sites, e))
     return parts

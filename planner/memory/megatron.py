@@ -57,12 +57,14 @@ def megatron_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
         parts.append(expert_block(gated=layer.mlp.gated, norm=norm, shared=shared))
     else:
         parts.append(mlp_block(gated=layer.mlp.gated, norm=norm, masks=masks))
+    source: Terms = {}
     if layer.cross_attention is not None:
-        parts.append(attention_block(norm=norm, masks=masks))
+        parts.append({**attention_block(norm=norm, masks=masks), "k": 0, "v": 0})
+        source = {"k": 2, "v": 2}
     widths = widths_of(layer, model, setup)
     unfused = training.attention in {"eager", "transformer_engine_unfused"}
     recomputed = training.checkpointing == "selective_attention"
     scores = core_scores(dropout=masks) if unfused and not recomputed else 0
     if not unfused:
         parts.append({"n": 4})
-    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if scores else 0)
+    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if scores else 0, source)

@@ -30,6 +30,12 @@ def cublas_workspace_bytes(gpu: Gpu) -> int:
     return (2 * 4096 + 8 * 16) * KIB
 
 
+def te_workspace_bytes(gpu: Gpu) -> int:
+    """Transformer Engine's own cuBLASLt workspace: 32 MiB from Hopper on, 4 MiB before."""
+    newer = gpu.compute_capability is None or gpu.compute_capability >= (9, 0)
+    return (32 if newer else 4) * MIB
+
+
 def context_bytes(gpu: Gpu, tables: Tables) -> int:
     """The CUDA context of this card's generation; 0 where the card has none."""
     try:

@@ -44,6 +44,11 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
+def whole(amount: float) -> int:
+    """Bytes rounded up. Products of whole numbers are exact; fractions come from interleaved pipelines only."""
+    return int(-(-amount // 1))
+
+
 def used(part: Mapping[str, float], widths: Mapping[str, float]) -> dict[str, int | float]:
     """The widths that the sum names."""
     return {symbol: widths[symbol] for symbol, c in part.items() if symbol and c}

@@ -109,6 +109,18 @@ REFERENCES: dict[str, Reference] = {
     "allocator_slack": Reference(
         "Twelve traced steps replayed through the caching allocator's rules", "median of reserved / allocated", "", "trace"
     ),
+    "attention_scores": _paper(
+        "Reducing Activation Recomputation in Large Transformer Models", "equation 1: 5*a*s*s*b", "2205.05198"
+    ),
+    "te_workspace": _source(
+        "Transformer Engine", "`get_cublas_workspace_size_bytes`", "https://github.com/NVIDIA/TransformerEngine/blob/main/transformer_engine/pytorch/module/base.py"
+    ),
+    "stage_buffers": _source(
+        "Megatron-LM pipeline schedules", "input tensors and output gradients by chunk", "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py"
+    ),
+    "fsdp_retained": _source(
+        "PyTorch FSDP", "`_register_post_backward_reshard_only_hook`: inputs of frozen units stay hooked", PYTORCH + "torch/distributed/fsdp/_runtime_utils.py"
+    ),
     "defaults_pytorch": _source("PyTorch and PEFT defaults", "`AdamW`, `LoraConfig`", "https://github.com/huggingface/peft/blob/v0.14.0/src/peft/tuners/lora/config.py"),
     "defaults_hf_trainer": _source(
         "transformers Trainer and PEFT",
