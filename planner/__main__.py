@@ -166,7 +166,7 @@ def _score(options: argparse.Namespace) -> Iterable[str]:
     result = score(records, predictor(load_tables()))
     if options.json:
         return [json.dumps(as_json(result), indent=1, ensure_ascii=False)]
-    from planner.cli_report import score_lines  # noqa: PLC0415
+    from planner.cli_score import score_lines  # noqa: PLC0415
 
     return score_lines(result)
 

@@ -1,0 +1,104 @@
+"""The band table: its statistics, and that the shipped file is what the benchmark makes."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.bands import Ratio, Width, held_out, radius, ratios, widths, write
+from hardware_db import DATA, load_tables
+from hardware_db.constants import read_bands
+from planner.bands import MIN_ROWS
+from planner.predict import Prediction
+from planner.truth import read_records
+
+
+def runs(
+    values: list[float], *, family: str = "f", runtime: str = "torchtune", task: str = "lora"
+) -> list[Ratio]:
+    return [Ratio(family=family, runtime=runtime, task=task, value=value) for value in values]
+
+
+def factors(found: list[Ratio]) -> dict[tuple[str, str], float]:
+    return {(row.runtime, row.task): row.factor for row in widths(found)}
+
+
+@pytest.mark.parametrize(("n", "rank"), [(9, 9), (10, 10), (18, 18), (19, 18), (20, 19), (99, 90)])
+def test_the_radius_is_the_corrected_quantile(n: int, rank: int) -> None:
+    values = [math.exp(i) for i in range(1, n + 1)]
+    assert radius([(value, 1.0) for value in values]) == pytest.approx(math.exp(rank))
+
+
+def test_too_few_rows_take_the_furthest() -> None:
+    assert radius([(2.0, 1.0), (1.1, 1.0)]) == pytest.approx(2.0)
+
+
+def test_under_and_over_weigh_the_same() -> None:
+    assert radius([(0.5, 1.0)] * 9) == pytest.approx(radius([(2.0, 1.0)] * 9))
+
+
+def test_a_runtime_needs_enough_runs_of_its_own() -> None:
+    few, enough = [1.1] * (MIN_ROWS - 1), [1.1] * MIN_ROWS
+    assert ("torchtune", "lora") not in factors(runs(few))
+    assert ("torchtune", "lora") in factors(runs(enough))
+    assert ("*", "lora") in factors(runs(few))
+
+
+def test_training_and_serving_are_kept_apart() -> None:
+    found = factors([*runs([1.1] * 9), *runs([3.0] * 9, runtime="vllm", task="serve")])
+    assert found["*", "train"] == pytest.approx(1.1)
+    assert found["*", "serve"] == pytest.approx(3.0)
+
+
+def test_a_large_source_does_not_decide_for_the_rest() -> None:
+    large = runs([1.01] * 500, family="large")
+    small = [r for i in range(4) for r in runs([1.5] * 3, family=f"small{i}")]
+    assert factors([*large, *small])["*", "lora"] == pytest.approx(1.5)
+
+
+def test_held_out_runs_never_see_their_own_source() -> None:
+    good = runs([1.02] * 20, family="good")
+    strange = runs([3.0] * 20, family="strange")
+    assert held_out([*good, *strange])["torchtune", "lora"] == (20, 40)
+
+
+def test_a_group_is_one_run_and_the_outermost_peak_counts() -> None:
+    base: dict[str, Any] = {
+        "family": "f",
+        "grade": "A",
+        "rank": "any",
+        "source": "s",
+        "group": "run",
+        "scenario": {
+            "task": "full",
+            "model": {"id": "a/b"},
+            "hardware": {"devices": [{"gpu": "unknown"}]},
+        },
+    }
+    observed = [{"peak_allocated_bytes": 1, "device_used_bytes": 200}, {"device_used_bytes": 400}]
+    lines = [json.dumps(base | {"id": str(i), "observed": o}) for i, o in enumerate(observed)]
+    records = read_records([("f", "\n".join(lines))])
+    figures = {"device_used_bytes": 200, "peak_allocated_bytes": 77}
+    (ratio,) = ratios(records, lambda *_: Prediction(figures=figures))
+    assert (ratio.task, ratio.value) == ("full", pytest.approx(1.5))
+
+
+def test_the_file_is_the_same_for_the_same_rows_and_loads(tmp_path: Path) -> None:
+    rows = [Width(runtime="*", task="serve", num_rows=12, factor=1.25)]
+    for name in ("a.csv", "b.csv"):
+        write(rows, tmp_path / name, "2026-01-02")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    (band,) = read_bands(tmp_path / "a.csv")
+    assert (band.low_frac, band.high_frac, band.n_rows) == (0.8, 1.25, 12)
+
+
+def test_the_shipped_table_has_a_row_for_every_task_and_is_wide_where_it_is_thin() -> None:
+    rows = {(band.runtime, band.task): band for band in read_bands(DATA / "bands.csv")}
+    for task in ("pretrain", "full", "lora", "qlora", "serve", "train"):
+        assert ("*", task) in rows
+    for band in rows.values():
+        assert band.low_frac < 1 < band.high_frac
+        assert band.runtime == "*" or band.n_rows >= MIN_ROWS
+    assert load_tables().bands

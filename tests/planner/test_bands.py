@@ -1,0 +1,75 @@
+"""Which row of the band table answers, and what its interval is."""
+
+from dataclasses import replace
+
+import pytest
+
+from hardware_db import load_tables
+from planner.bands import band_for, basis_order
+from planner.hardware import Band
+from planner.scenario import Scenario
+
+TABLES = load_tables()
+
+
+def band(runtime: str, task: str, low: float, high: float, n_rows: int = 10) -> Band:
+    return Band(
+        runtime=runtime,
+        task=task,
+        layer="device",
+        n_rows=n_rows,
+        low_frac=low,
+        high_frac=high,
+        made_on="2026-01-01",
+        source="made up",
+    )
+
+
+def scenario(runtime: str, task: str) -> Scenario:
+    return Scenario.model_validate(
+        {
+            "task": task,
+            "runtime": {"name": runtime},
+            "model": {"id": "a/b"},
+            "hardware": {"devices": [{"gpu": "unknown"}]},
+        }
+    )
+
+
+ROWS = (
+    band("torchtune", "lora", 0.9, 1.1),
+    band("*", "lora", 0.8, 1.2, 20),
+    band("*", "train", 0.5, 2.0, 99),
+    band("*", "serve", 0.7, 1.3),
+)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "task", "basis", "low", "high"),
+    [
+        ("torchtune", "lora", "runtime_task", 900, 1100),
+        ("unsloth", "lora", "task", 800, 1200),
+        ("torchtune", "qlora", "all", 500, 2000),
+        ("vllm", "serve", "task", 700, 1300),
+    ],
+)
+def test_the_nearest_row_answers(runtime: str, task: str, basis: str, low: int, high: int) -> None:
+    found = band_for(1000, scenario(runtime, task), replace(TABLES, bands=ROWS))
+    assert found is not None
+    assert (found.basis, found.low_bytes, found.high_bytes) == (basis, low, high)
+
+
+def test_serving_never_borrows_from_training_nor_the_other_way_round() -> None:
+    training = replace(TABLES, bands=ROWS[:3])
+    serving = replace(TABLES, bands=ROWS[3:])
+    assert band_for(1000, scenario("vllm", "serve"), training) is None
+    assert band_for(1000, scenario("torchtune", "lora"), serving) is None
+
+
+def test_no_rows_no_band() -> None:
+    assert band_for(1000, scenario("torchtune", "lora"), replace(TABLES, bands=())) is None
+
+
+def test_the_order_ends_with_the_kind_of_job() -> None:
+    assert basis_order("vllm", "serve")[-1] == ("task", "*", "serve")
+    assert basis_order("litgpt", "full")[-1] == ("all", "*", "train")

@@ -1,0 +1,227 @@
+"""The command line: real processes where streams and exit codes matter, `main` itself for the rest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.__main__ import main
+from planner.checks.codes import CODES
+from planner.cli_text import CATEGORIES, PHASES, SENTENCES, VERDICTS, names_in, sentence
+from planner.issues import Issue
+from planner.ledger import Category, Phase
+from planner.plan_types import Verdict
+from planner.scenario import json_schema
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+TRAINING = ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json"
+
+
+def run(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "planner", *words]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*words: str) -> tuple[int, str, str]:
+        code = main(words)
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+def changed(tmp_path: Path, **blocks: Any) -> str:
+    document = json.loads(TRAINING.read_text(encoding="utf-8")) | blocks
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return str(path)
+
+
+# --- answers
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_answered_as_text(path: Path, said: Any) -> None:
+    code, out, err = said("plan", str(path))
+    assert (code, err) == (0, "")
+    assert "GiB on one device of each group" in out
+    assert any(word in out for word in VERDICTS.values())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_answered_as_json(path: Path, said: Any) -> None:
+    code, out, _ = said("plan", str(path), "--json")
+    document = json.loads(out)
+    assert code == 0
+    for device in document["devices"]:
+        alive = [e for e in device["entries"] if device["peak_phase"] in e["phases"]]
+        assert sum(entry["bytes"] for entry in alive) == device["peak_bytes"]
+        assert all(entry["reference"] for entry in device["entries"])
+
+
+def test_a_process_reads_standard_input_and_writes_utf8() -> None:
+    document = json.loads(TRAINING.read_text(encoding="utf-8")) | {"name": "größer → kleiner"}
+    done = run("plan", "-", stdin=b"\xef\xbb\xbf" + json.dumps(document, ensure_ascii=False).encode())
+    assert done.returncode == 0
+    assert "größer → kleiner" in done.stdout.decode("utf-8")
+
+
+def test_schema_models_gpus_and_link(said: Any) -> None:
+    code, out, _ = said("schema")
+    assert (code, json.loads(out)) == (0, json_schema())
+    code, out, _ = said("models", "llama-3.1")
+    assert code == 0
+    assert "meta-llama/Llama-3.1-8B" in out
+    assert "Qwen" not in out
+    code, out, _ = said("gpus", "RTX 4090")
+    assert code == 0
+    assert "rtx-4090-24gb" in out
+    code, out, _ = said("link", str(TRAINING))
+    assert (code, out.startswith("1.")) == (0, True)
+
+
+def test_score_prints_a_table_and_one_json_object(tmp_path: Path, said: Any) -> None:
+    source = (
+        (ROOT / "tests" / "data" / "truth" / "training.jsonl").read_text(encoding="utf-8").splitlines()[:20]
+    )
+    path = tmp_path / "records.jsonl"
+    path.write_text("\n".join(source) + "\n", encoding="utf-8")
+    code, out, _ = said("score", str(path))
+    assert code == 0
+    assert "20 records" in out
+    code, out, _ = said("score", str(path), "--json")
+    document = json.loads(out)
+    assert code == 0
+    answered = {row["id"] for row in document["rows"]} | {item["id"] for item in document["unsupported"]}
+    assert len(answered) == 20
+
+
+# --- bad input: exit code 2, and field, value and what is allowed on stderr
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ({"task": "lorra"}, ("task", "lorra", "lora")),
+        (
+            {"hardware": {"devices": [{"gpu": "rtx-4090", "count": 1}]}},
+            ("hardware.devices.0.gpu", "rtx-4090-24gb"),
+        ),
+        (
+            {"hardware": {"devices": [{"gpu": "rtx-4090-24gb", "count": 0}]}},
+            ("hardware.devices.0.count", "0", "1.."),
+        ),
+        ({"training": {"micro_bach": 1}}, ("training.micro_bach", "micro_batch")),
+        ({"model": {"id": "meta-llama/Llama-3.1-8"}}, ("model.id", "meta-llama/Llama-3.1-8B")),
+        ({"model": {"config": {"model_type": "lama"}}}, ("model.config.model_type", "lama", "llama")),
+        ({"parallel": {"tensor": 2}}, ("parallel.tensor", "= 2", "1 GPU")),
+        ({"version": 9}, ("version", "9", "1")),
+    ],
+)
+def test_bad_input_names_field_value_and_allowed(
+    blocks: dict[str, Any], words: tuple[str, ...], tmp_path: Path, said: Any
+) -> None:
+    code, out, err = said("plan", changed(tmp_path, **blocks))
+    assert (code, out) == (2, "")
+    for word in words:
+        assert word in err
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"NaN", b'{"task": 1e999}'])
+def test_what_is_no_scenario_file_is_refused(content: bytes, tmp_path: Path, said: Any) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    for command in ("plan", "link"):
+        code, out, err = said(command, str(path))
+        assert (code, out) == (2, "")
+        assert err
+
+
+def test_files_that_are_not_there(said: Any, tmp_path: Path) -> None:
+    for command in ("plan", "score", "link"):
+        code, _, err = said(command, str(tmp_path / "nothing.json"))
+        assert code == 2
+        assert "nothing.json" in err
+    assert said("plan", str(tmp_path))[0] == 2
+
+
+def test_a_bad_record_names_file_line_and_field(said: Any, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text('\n{"id": "a"}\n', encoding="utf-8")
+    code, _, err = said("score", str(path))
+    assert code == 2
+    assert "records.jsonl:2: family" in err
+
+
+def test_a_filter_that_matches_nothing(said: Any) -> None:
+    for command in ("models", "gpus"):
+        code, out, err = said(command, "zzzz")
+        assert (code, out) == (2, "")
+        assert "zzzz" in err
+
+
+def test_an_unknown_command_exits_with_2() -> None:
+    done = run("dance")
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes close differently there")
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = [sys.executable, "-m", "planner", "schema"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_a_plan_starts_without_what_it_does_not_need() -> None:
+    heavy = ("numpy", "pandas", "torch", "streamlit", "difflib", "planner.score", "planner.link")
+    code = (
+        "import sys; from planner.__main__ import main; main(['plan', sys.argv[1]]);"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(TRAINING)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- the words
+
+
+def test_every_code_has_one_sentence_that_asks_for_its_own_parameters() -> None:
+    assert SENTENCES.keys() == CODES.keys()
+    for code, text in SENTENCES.items():
+        assert set(names_in(text)) <= set(CODES[code].params), code
+
+
+def test_every_code_reads_well_with_and_without_values() -> None:
+    for code, entry in CODES.items():
+        full = Issue(code, "field", entry.severity, tuple((name, "x") for name in entry.params))
+        empty = Issue(code, "field", entry.severity, tuple((name, None) for name in entry.params))
+        for issue in (full, empty):
+            text = sentence(issue)
+            assert text
+            assert "None" not in text
+            assert "{" not in text
+
+
+def test_categories_phases_and_verdicts_have_words() -> None:
+    assert CATEGORIES.keys() == {str(category) for category in Category}
+    assert PHASES.keys() == {str(phase) for phase in Phase}
+    assert VERDICTS.keys() == {str(verdict) for verdict in Verdict}
+
+
+def test_warnings_are_in_the_text(tmp_path: Path, said: Any) -> None:
+    training = {"sequence_length": 200_000, "micro_batch": 1}
+    code, out, _ = said("plan", changed(tmp_path, training=training))
+    assert code == 0
+    assert "warning: training.sequence_length: 200,000 tokens; the model was made for 131,072" in out
