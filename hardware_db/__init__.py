@@ -36,6 +36,8 @@ def load_tables(directory: Path | None = None) -> Tables:
     """
     where = directory or DATA
     constants = read_constants(where / "constants.toml")
+    for path in sorted(where.glob("constants_*.toml")):
+        constants |= read_constants(path)
     models, pipelines = read_models(where / "models.jsonl")
     return Tables(
         gpus=MappingProxyType(read_gpus(where / "gpus.csv", constants)),

@@ -1,8 +1,9 @@
 """Which layers llama.cpp and its kin put on which device.
 
-The last ``gpu_layers`` of the model's layers, the output layer counted as one more, go to the devices; earlier ones and
-the token embedding stay on the host. Devices take contiguous runs in proportion to ``tensor_split``, or to their free
-memory. One share a device, in list order, even where a device gets no layer.
+The last ``gpu_layers`` of the model's layers, the output layer counted as one more, go to the devices;
+earlier ones and the token embedding stay on the host. Devices take contiguous runs in proportion to
+``tensor_split``, or to their free memory. One share a device, in list order, even where a device gets no
+layer.
 """
 
 from bisect import bisect_right
@@ -18,7 +19,8 @@ LLAMA_FAMILY = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
 
 
 OUTPUT_COUNTS_FROM = 7200
-"""Build from about which the output layer is the first that `gpu_layers` sends to a device; before, the last."""
+"""Build from about which the output layer is the first that `gpu_layers` sends to a device; before, the
+last."""
 
 
 def output_first(scenario: Scenario) -> bool:

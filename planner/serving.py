@@ -1,8 +1,9 @@
-"""What a server needs and what it can hold: one ledger per device, and the tokens, context and sequences that fit.
+"""What a server needs and what it can hold: ledgers, and the tokens and sequences that fit.
 
-The ledger holds what the asked load needs. An engine that claims a share of the card takes that share whatever the load;
-what it takes stands in `ServingAnswer.reserves_bytes`, and `engine_limit_bytes` turns its refusal to start into the bytes a
-plan may use: needs fit exactly when the engine starts and holds the asked load.
+The ledger holds what the asked load needs. An engine that claims a share of the card takes that share
+whatever the load; what it takes stands in `ServingAnswer.reserves_bytes`, and `engine_limit_bytes` turns its
+refusal to start into the bytes a plan may use: needs fit exactly when the engine starts and holds the asked
+    load.
 """
 
 from planner.hardware import Tables
@@ -44,9 +45,9 @@ def cache_bytes(ledger: Ledger) -> int:
 def engine_limit_bytes(share: Share, ledger: Ledger, scenario: Scenario, tables: Tables) -> int | None:
     """The most a ledger may come to on a device under the engine's own rules; None where it has none.
 
-    An engine with a budget holds the asked load when its caches fit into what the budget leaves for them. That is the
-    same as a limit on the whole ledger: everything but the caches, plus what is left for them. A vLLM that finds less
-    free memory than it wants to claim does not start at all, which is a limit of 0.
+    An engine with a budget holds the asked load when its caches fit into what the budget leaves for them.
+    That is the same as a limit on the whole ledger: everything but the caches, plus what is left for them. A
+    vLLM that finds less free memory than it wants to claim does not start at all, which is a limit of 0.
     """
     engine = engine_for(scenario.runtime.name)
     if engine.refuses(share, scenario):
@@ -58,7 +59,11 @@ def engine_limit_bytes(share: Share, ledger: Ledger, scenario: Scenario, tables:
 
 
 def answer_serving(
-    shares: tuple[Share, ...], ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec, tables: Tables
+    shares: tuple[Share, ...],
+    ledgers: tuple[Ledger, ...],
+    scenario: Scenario,
+    model: ModelSpec,
+    tables: Tables,
 ) -> ServingAnswer:
     """Tokens, context and sequences that fit, over all devices; sizes of the device that limits.
 

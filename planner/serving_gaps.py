@@ -14,7 +14,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
         scenario: The question with its runtime's defaults filled in.
         model: The model.
     """
-    return [*_blocks(scenario), *_serving(scenario), *_weights(scenario), *_engine(scenario, model)]
+    return [*_blocks(scenario), *_serving(scenario, model), *_weights(scenario), *_engine(scenario, model)]
 
 
 def _blocks(scenario: Scenario) -> list[tuple[str, str]]:
@@ -27,23 +27,25 @@ def _blocks(scenario: Scenario) -> list[tuple[str, str]]:
         found.append(("batching", "batching"))
     workload = scenario.workload
     if workload is not None:
-        for name in ("length_distribution", "shared_prefix_tokens", "prefix_hit_frac", "requests_per_s"):
-            if getattr(workload, name):
-                found.append((f"workload.{name}", name))
+        names = ("length_distribution", "shared_prefix_tokens", "prefix_hit_frac", "requests_per_s")
+        found += [(f"workload.{name}", name) for name in names if getattr(workload, name)]
     return found
 
 
-def _serving(scenario: Scenario) -> list[tuple[str, str]]:
+def _serving(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
     found = []
-    if scenario.serving.speculative:
+    if scenario.serving.speculative and not _mtp_known(scenario, model):
         found.append(("serving.speculative", "draft_model"))
     if scenario.serving.split_mode == "row":
         found.append(("serving.split_mode", "row_split"))
-    if scenario.serving.host_experts and scenario.runtime.name not in LLAMA_FAMILY:
-        found.append(("serving.host_experts", "host_experts"))
     if scenario.parallel.context > 1:
         found.append(("parallel.context", "context_parallel_serving"))
     return found
+
+
+def _mtp_known(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether the draft is the model's own prediction layers, whose weights are counted."""
+    return scenario.serving.speculative == "mtp" and any(block.name == "mtp" for block in model.blocks)
 
 
 def _weights(scenario: Scenario) -> list[tuple[str, str]]:

@@ -1,8 +1,9 @@
-"""A plan in the words of engine logs: the figures a server prints at start-up, by the names of measurement records."""
+"""A plan in the words of engine logs: start-up figures by the names of measurement records."""
 
 from planner.ledger import Category, Ledger
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
-from planner.memory.serving_llama_readings import LLAMA_FAMILY, llama_readings
+from planner.memory.serving_llama_readings import llama_readings
+from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, ServingAnswer
 
 Reading = float | int

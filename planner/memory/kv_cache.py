@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec
+from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec, Structure
 from planner.units import ceil_div
 
 KV_BYTES: Final[dict[str, tuple[int, int]]] = {
@@ -60,7 +60,7 @@ def kv_heads_on_rank(num_kv_heads: int, tensor: int) -> int:
 
 
 def cache_shape(layer: Layer, tensor: int) -> CacheShape:
-    """The cache of a layer on one tensor-parallel rank. MLA's latent is whole on every rank; states are divided."""
+    """The cache of a layer on one tensor-parallel rank: MLA's latent whole, states divided."""
     shape = layer.attention
     if shape.kind in STATEFUL:
         return CacheShape(
@@ -88,13 +88,24 @@ def _head_shape(shape: Attention, tensor: int) -> CacheShape:
 
 
 def expanded_mla_shape(layer: Layer, tensor: int) -> CacheShape:
-    """The cache of an MLA layer in an engine that stores decompressed heads (llama.cpp without MLA, old vLLM)."""
+    """The cache of an MLA layer in an engine that stores decompressed heads."""
     shape = layer.attention
     heads = ceil_div(shape.num_heads, tensor)
     return CacheShape(kind=AttentionKind.FULL, key=heads * shape.head_dim, value=heads * shape.v_head_dim)
 
 
-def shapes_by_count(layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False) -> dict[CacheShape, int]:
+def model_shapes(
+    model: ModelSpec, layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False
+) -> dict[CacheShape, int]:
+    """`shapes_by_count` of some layers of a model; an encoder keeps nothing from one token to the next."""
+    if model.structure is Structure.ENCODER:
+        return {}
+    return shapes_by_count(layers, tensor, expand_mla=expand_mla)
+
+
+def shapes_by_count(
+    layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False
+) -> dict[CacheShape, int]:
     """Distinct cache shapes of some layers with how many layers have them, empty caches left out."""
     made: dict[int, CacheShape] = {}
     counts: dict[CacheShape, int] = {}
@@ -106,8 +117,3 @@ def shapes_by_count(layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool 
             made[id(layer)] = shape
         counts[shape] = counts.get(shape, 0) + 1
     return {shape: count for shape, count in counts.items() if shape.kind is not AttentionKind.NONE}
-
-
-def is_hybrid(model: ModelSpec) -> bool:
-    """Whether layers of a model cache in more than one way."""
-    return len({layer.attention.kind for layer in model.layers if layer.attention.kind is not AttentionKind.NONE}) > 1

@@ -20,7 +20,12 @@ def cache_name(shape: CacheShape) -> str:
 
 
 def cache_entry(
-    shape: CacheShape, layers: int, cells: int, key_format: str, value_format: str, reference: str = "kv_cache"
+    shape: CacheShape,
+    layers: int,
+    cells: int,
+    key_format: str,
+    value_format: str,
+    reference: str = "kv_cache",
 ) -> Entry:
     """Keys and values of equal layers over `cells` cached tokens, all sequences together."""
     symbols: tuple[Symbol, ...] = (("L", layers), ("n", cells), ("k", shape.key))
@@ -41,13 +46,22 @@ def _format_term(symbol: str, name: str) -> tuple[str, tuple[Symbol, ...]]:
     return f"{symbol}*{size}/{elements}", ()
 
 
-def state_entry(shape: CacheShape, layers: int, sequences: int, state_bytes: int, conv_bytes: int, reference: str) -> Entry:
+def state_entry(
+    shape: CacheShape, layers: int, sequences: int, state_bytes: int, conv_bytes: int, reference: str
+) -> Entry:
     """Recurrent and convolution states of equal layers."""
     return entry(
         Category.KV_CACHE,
         STATE_NAME,
         "L*B*(s*b_s + c*b_c)",
-        (("L", layers), ("B", sequences), ("s", shape.state), ("b_s", state_bytes), ("c", shape.conv), ("b_c", conv_bytes)),
+        (
+            ("L", layers),
+            ("B", sequences),
+            ("s", shape.state),
+            ("b_s", state_bytes),
+            ("c", shape.conv),
+            ("b_c", conv_bytes),
+        ),
         reference,
         phases=RUNNING,
     )
@@ -59,7 +73,12 @@ def pool_entry(pool: PagedPool, sequences: int, context: int, reference: str) ->
         Category.KV_CACHE,
         "kv_cache",
         "B*n_blocks*L_group*page",
-        (("B", sequences), ("n_blocks", pool.blocks_for(context)), ("L_group", pool.group_layers), ("page", pool.page_bytes)),
+        (
+            ("B", sequences),
+            ("n_blocks", pool.blocks_for(context)),
+            ("L_group", pool.group_layers),
+            ("page", pool.page_bytes),
+        ),
         reference,
         phases=RUNNING,
     )

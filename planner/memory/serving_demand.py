@@ -61,7 +61,8 @@ def workload_tokens(scenario: Scenario) -> int | None:
 def demand(scenario: Scenario, model: ModelSpec, share: Share) -> Demand:
     """The load of one replica. Without a workload: one sequence of the longest length.
 
-    A workload without `concurrency` queues every request, so one sequence at a time is the least that must fit.
+    A workload without `concurrency` queues every request, so one sequence at a time is the least that must
+    fit.
     """
     longest = longest_tokens(scenario, model)
     context = min(workload_tokens(scenario) or longest, longest)
@@ -77,7 +78,7 @@ def demand(scenario: Scenario, model: ModelSpec, share: Share) -> Demand:
 
 
 def memory_gib(scenario: Scenario) -> float | None:
-    """Size of the first card in GiB, from what was given or the size in its id; what engines choose defaults by."""
+    """Size of the first card in GiB, given or read from its id; engines choose defaults by it."""
     row = scenario.hardware.devices[0]
     if row.memory_bytes is not None:
         return gib(row.memory_bytes)

@@ -23,7 +23,8 @@ class Engine:
 
     Attributes:
         entries: Every term of one device for the asked load.
-        available: Bytes the engine leaves for caches on a device; None where it has no rule or the size is unknown.
+        available: Bytes the engine leaves for caches on a device; None where it has no rule or the size is
+            unknown.
         answer: What one device holds.
         refuses: Whether the engine would not start whatever is asked.
     """

@@ -1,7 +1,8 @@
 """Ledger entries of a server, built so that their printed formula is what was computed.
 
-A formula is written in a small grammar (numbers, symbols, ``+ - * /``, brackets, ``ceil``, ``min``, ``max``). The bytes
-of an entry are that formula with its symbols put in, so the page can never print one thing and sum another.
+A formula is written in a small grammar (numbers, symbols, ``+ - * /``, brackets, ``ceil``, ``min``,
+``max``). The bytes of an entry are that formula with its symbols put in, so the page can never print one
+thing and sum another.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Working memory of a forward pass without gradients: the widest moment of a layer, and the sampler's logits."""
+"""Working memory of a forward pass without gradients: the widest moment of a layer."""
 
 from dataclasses import dataclass
 
@@ -30,8 +30,9 @@ def forward_width(share: Share, model: ModelSpec) -> ForwardWidth:
 def layer_width(layer: Layer, hidden: int, tensor: int) -> int:
     """Elements per token that a layer's widest moment holds beside the residual stream.
 
-    Gated MLP: both halves of the up projection and their product. Plain MLP: before and after the activation. Experts:
-    the same for every expert a token visits, and each one's output. Attention: query, key, value and the output.
+    Gated MLP: both halves of the up projection and their product. Plain MLP: before and after the
+    activation. Experts: the same for every expert a token visits, and each one's output. Attention: query,
+    key, value and the output.
     """
     mlp, attention = layer.mlp, layer.attention
     inner = (3 if mlp.gated else 2) * mlp.intermediate_size
@@ -45,13 +46,13 @@ def layer_width(layer: Layer, hidden: int, tensor: int) -> int:
         wide = ceil_div(inner, tensor)
     heads = attention.num_heads * attention.v_head_dim
     mixer = attention.q_width + attention.k_width + attention.v_width + heads
-    if attention.kind in {AttentionKind.NONE}:
+    if attention.kind is AttentionKind.NONE:
         mixer = 0
     return max(wide, ceil_div(mixer, tensor))
 
 
 def expert_workspace_width(share: Share, model: ModelSpec) -> int:
-    """Elements per token of the buffers that fused experts keep between layers, on the widest layer of a share.
+    """Elements per token of the buffers that fused experts keep between layers.
 
     One serves the first product and the last in turn, one the activation: k x (max(2 f, h) + f).
     """

@@ -1,8 +1,8 @@
 """Which ggml type each matrix of a GGUF file gets: the mixtures behind names such as Q4_K_M.
 
-A file type names a base type; llama.cpp's quantizer raises some matrices above it by layer and role. The rules here are
-those of `llama_tensor_get_type`, without an importance matrix. Published "dynamic" mixtures differ per file: give
-`weights_file_bytes` for those.
+A file type names a base type; llama.cpp's quantizer raises some matrices above it by layer and role. The
+rules here are those of `llama_tensor_get_type`, without an importance matrix. Published "dynamic" mixtures
+differ per file: give `weights_file_bytes` for those.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ class Mixture:
         output: Output matrix, and the token embedding where it is tied to it.
         embedding: Token embedding where it is not tied.
         value: Attention value matrix; `value_wide` where at least four query heads share one.
-        value_more, value_first: Value matrix in the layers of `more_bits`, and in the first `value_first_layers`.
+        value_more, value_first: Value matrix in the layers of `more_bits`, and in the first
+            `value_first_layers`.
         down: Down projections; `down_more` in the layers of `more_bits`, `down_first` in the first
             1/`down_first_share` of the layers.
         attention_output: Attention output matrix.
@@ -49,7 +50,9 @@ class Mixture:
 
 def _small(base: str, *, better: str) -> Mixture:
     """The 1- and 2-bit family."""
-    return Mixture(base=base, output="q5_k", embedding=better, value=better, value_wide="q4_k", down_first=better)
+    return Mixture(
+        base=base, output="q5_k", embedding=better, value=better, value_wide="q4_k", down_first=better
+    )
 
 
 MIXTURES: Final[dict[str, Mixture]] = {
@@ -144,7 +147,10 @@ def _role_type(linear: Linear, layer: Layer, index: int, model: ModelSpec, mix: 
     if linear.part is Part.ATTENTION:
         if linear.name in VALUE_NAMES and shape.kind is not AttentionKind.MLA:
             return _value_type(shape.num_heads // max(1, shape.num_kv_heads), index, model, mix)
-        if linear.in_features == shape.num_heads * shape.v_head_dim and linear.out_features == model.hidden_size:
+        if (
+            linear.in_features == shape.num_heads * shape.v_head_dim
+            and linear.out_features == model.hidden_size
+        ):
             return mix.attention_output
         if linear.out_features == shape.q_width + shape.k_width + shape.v_width:
             return mix.fused

@@ -1,7 +1,7 @@
-"""llama.cpp, ik_llama.cpp and Ollama: weights from a GGUF file, a cache for the whole context, scratch buffers.
+"""llama.cpp, ik_llama.cpp and Ollama: weights from a GGUF file, and the rest of a device.
 
-Nothing is claimed in advance: the cache is allocated for the whole context at the start, and the compute buffer for the
-largest graph. Token embedding, layers and experts that don't go to a device stay on the host.
+Nothing is claimed in advance: the cache is allocated for the whole context at the start, and the compute
+buffer for the largest graph. Token embedding, layers and experts that don't go to a device stay on the host.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from planner.memory.serving_llama_buffers import compute_entries
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
 from planner.memory.weight_formats import FORMATS
-from planner.model.spec import ModelSpec, Part
 from planner.model.spec import Layer as ModelLayer
+from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
 from planner.scenario import Scenario
 
@@ -39,7 +39,7 @@ class Files:
 
 
 def files_of(scenario: Scenario) -> Files:
-    """The mixtures that the scenario names. An undocumented type counts as Q4_K_M until a file size rescales it."""
+    """The mixtures named; an undocumented type counts as Q4_K_M until a file size rescales it."""
     base = mixture(scenario.serving.weights or "q4_k_m")
     experts = mixture(scenario.serving.expert_weights) if scenario.serving.expert_weights else base
     fallback = mixture("q4_k_m") or Mixture(base="q4_k")
@@ -64,7 +64,13 @@ def _context(share: Share, tables: Tables) -> list[Entry]:
         return []
     return [
         entry(
-            Category.CONTEXT, "cuda_context", "c", (("c", base),), "cuda_context", layer=Layer.PROCESS, estimate=True
+            Category.CONTEXT,
+            "cuda_context",
+            "c",
+            (("c", base),),
+            "cuda_context",
+            layer=Layer.PROCESS,
+            estimate=True,
         )
     ]
 
@@ -83,7 +89,9 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     if elements_bytes(whole, experts):
         return [
             *part_entries(without(device, experts)),
-            *scaled_entries(only(device, experts), elements_bytes(whole, experts), _left_for_experts(scenario, whole)),
+            *scaled_entries(
+                only(device, experts), elements_bytes(whole, experts), _left_for_experts(scenario, whole)
+            ),
         ]
     return scaled_entries(device, elements_bytes(whole), scenario.serving.weights_file_bytes)
 
@@ -200,8 +208,8 @@ def _add_layer(
 def keeps_latent_copies(scenario: Scenario) -> bool:
     """Whether the file holds the decompression matrix a second time, split and transposed.
 
-    Files made with ik_llama.cpp do, those that give experts a type of their own; others don't, and the copies made from
-    them at load are not in the weights it prints.
+    Files made with ik_llama.cpp do, those that give experts a type of their own; others don't, and the
+    copies made from them at load are not in the weights it prints.
     """
     made = scenario.serving.expert_weights is not None or scenario.serving.weights == "mixed"
     return scenario.runtime.name == "ik_llama_cpp" and made

@@ -1,4 +1,4 @@
-"""What a llama.cpp device holds: the cache is the context that was asked for; the card says how much more would fit."""
+"""What a llama.cpp device holds: the context that was asked for, or what of it fits."""
 
 from planner.hardware import Tables
 from planner.ledger import Ledger
@@ -12,20 +12,21 @@ from planner.placement import Share
 from planner.scenario import Scenario
 
 
-def llama_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, _tables: Tables) -> DeviceAnswer:
+def llama_answer(
+    share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, _tables: Tables
+) -> DeviceAnswer:
     """Tokens, longest context and sequences of one device.
 
-    The cache holds `max_model_len` tokens in all. `longest_tokens` is the context the card could hold if it were asked
-    for: what is left beside weights, buffers, states and capped windows, at the price of a token; never more than the
-    asked context where one is given.
+    The cache holds `max_model_len` tokens in all. `longest_tokens` is the context the card could hold if it
+    were asked
+    for: what is left beside weights, buffers, states and capped windows, at the price of a token; never more
+    than the asked context where one is given.
     """
     key = scenario.serving.kv_cache or "fp16"
     value = scenario.serving.kv_cache_v or key
-    shapes = device_shapes(share, scenario)
+    shapes = device_shapes(share, scenario, model)
     capped = caps_windows(scenario)
-    token = sum(
-        n * s.token_bytes(key, value) for s, n in shapes.items() if s.window is None or not capped
-    )
+    token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if s.window is None or not capped)
     state = sum(n * (s.state + s.conv) * 4 for s, n in shapes.items() if s.kind in STATEFUL)
     context = longest_tokens(scenario, model)
     grown = ledger.total(*KV_NAMES, STATE_NAME)

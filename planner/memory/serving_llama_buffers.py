@@ -21,9 +21,10 @@ def step_tokens(scenario: Scenario, model: ModelSpec) -> int:
 def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[Entry]:
     """The compute buffer of one device: 32-bit tensors for one step of tokens.
 
-    The largest of: logits beside the residual stream, on the device with the output layer; both halves of a feed-forward
-    layer; without flash attention every head's scores over the whole context; for latent attention the keys and values
-    decompressed for the whole context (ik_llama.cpp's modes 2 and 3, whose scratch `attention_max_batch_mib` bounds).
+    The largest of: logits beside the residual stream, on the device with the output layer; both halves of a
+    feed-forward layer; without flash attention every head's scores over the whole context; for latent
+    attention the keys and values decompressed for the whole context (ik_llama.cpp's modes 2 and 3, whose
+    scratch `attention_max_batch_mib` bounds).
     """
     if not share.layers and not share.holds_head:
         return []

@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.ledger import Entry
-from planner.memory.kv_cache import STATEFUL, WINDOWED, CacheShape, shapes_by_count
+from planner.memory.kv_cache import STATEFUL, WINDOWED, CacheShape, model_shapes
 from planner.memory.serving_cache_entries import cache_entry, state_entry
 from planner.memory.serving_demand import longest_tokens, version_of
 from planner.model.spec import AttentionKind, ModelSpec
@@ -38,7 +38,8 @@ def context_of(scenario: Scenario, model: ModelSpec) -> int:
 def cells_of(shape: CacheShape, scenario: Scenario, model: ModelSpec) -> int:
     """Cached positions of a layer, all sequences together.
 
-    A windowed layer keeps, per slot, the window and one batch, padded to 256, and never more than the slot's context.
+    A windowed layer keeps, per slot, the window and one batch, padded to 256, and never more than the slot's
+    context.
     """
     context = context_of(scenario, model)
     if shape.window is None or shape.kind not in WINDOWED or not caps_windows(scenario):
@@ -64,18 +65,19 @@ def latent_cached(scenario: Scenario) -> bool:
     return build_of(scenario) >= LATENT_FROM
 
 
-def device_shapes(share: Share, scenario: Scenario) -> dict[CacheShape, int]:
+def device_shapes(share: Share, scenario: Scenario, model: ModelSpec) -> dict[CacheShape, int]:
     """Distinct caches of a device with how many of its layers have them."""
-    shapes = shapes_by_count(share.layers, 1, expand_mla=not latent_cached(scenario))
+    shapes = model_shapes(model, share.layers, 1, expand_mla=not latent_cached(scenario))
     if not stores_latent_values(scenario):
         return shapes
     return {
-        _with_values(shape, share) if shape.kind is AttentionKind.MLA else shape: n for shape, n in shapes.items()
+        _with_values(shape, share) if shape.kind is AttentionKind.MLA else shape: n
+        for shape, n in shapes.items()
     }
 
 
 def stores_latent_values(scenario: Scenario) -> bool:
-    """Whether the latent is stored twice: early mainline builds, and ik's first mode without flash attention."""
+    """Whether the latent is stored twice: early builds, and ik's mode 1 without flash attention."""
     if scenario.runtime.name == "ik_llama_cpp":
         return scenario.serving.mla_mode == 1 and not scenario.serving.flash_attention
     return LATENT_FROM <= build_of(scenario) < LATENT_VALUES_UNTIL
@@ -93,7 +95,7 @@ def cache_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[En
     key = scenario.serving.kv_cache or "fp16"
     value = scenario.serving.kv_cache_v or key
     entries = []
-    for shape, layers in device_shapes(share, scenario).items():
+    for shape, layers in device_shapes(share, scenario, model).items():
         if shape.kind in STATEFUL:
             entries.append(state_entry(shape, layers, sequences_of(scenario), 4, 4, "llama_recurrent_state"))
         else:

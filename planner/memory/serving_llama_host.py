@@ -1,4 +1,4 @@
-"""What llama.cpp and its kin keep on the host: weights that don't go to a device, caches of host layers, scratch."""
+"""What llama.cpp and its kin keep on the host: weights, caches of host layers, scratch."""
 
 from planner.ledger import Category, Ledger
 from planner.memory.serving_llama import files_of, model_elements
@@ -25,7 +25,7 @@ def host_side(
 
 
 def _weights(ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec) -> int:
-    """The file less what is on the devices; a tied output matrix on a device is a copy, so its source stays."""
+    """The file less what is on devices; a tied output matrix there is a copy, so its source stays."""
     whole = model_elements(model, scenario, files_of(scenario))
     total = scenario.serving.weights_file_bytes or elements_bytes(whole)
     on_devices = sum(e.bytes for led in ledgers for e in led.entries if e.category is Category.WEIGHTS)
@@ -45,5 +45,3 @@ def _caches(shares: tuple[Share, ...], scenario: Scenario, model: ModelSpec) -> 
     )
     entries = cache_entries(host, apply(scenario, {"serving.no_kv_offload": False}), model)
     return sum(e.bytes for e in entries)
-
-

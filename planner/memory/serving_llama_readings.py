@@ -2,7 +2,6 @@
 
 from planner.ledger import Category, Ledger
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
-from planner.placement_llama_cpp import LLAMA_FAMILY as LLAMA_FAMILY
 from planner.plan_types import ServingAnswer
 
 

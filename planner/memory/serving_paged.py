@@ -1,8 +1,9 @@
-"""The block pool of vLLM and its forks: how layers are grouped, what a block takes, how many a sequence needs.
+"""The block pool of vLLM and its forks: groups of layers, bytes of a block, blocks of a sequence.
 
-Layers of one kind form groups of equal size, so that every group can take blocks from one pool; a group that has no
-layers left is padded. A model with one kind of layer is one group. A sequence takes blocks from each group: all of its
-tokens in a full-attention group, the window plus one batch in a windowed one, one block in a recurrent one.
+Layers of one kind form groups of equal size, so that every group can take blocks from one pool; a group that
+has no layers left is padded. A model with one kind of layer is one group. A sequence takes blocks from each
+group: all of its tokens in a full-attention group, the window plus one batch in a windowed one, one block in
+    a recurrent one.
 """
 
 from dataclasses import dataclass
@@ -115,7 +116,11 @@ def paged_pool(
         total = sum(ceil(per_token[shape] * block) * count for shape, count in shapes.items())
         group = next(iter(counts))
         return PagedPool(
-            block_tokens=block, group_layers=1, page_bytes=total, groups=(group,), batched_tokens=batched_tokens
+            block_tokens=block,
+            group_layers=1,
+            page_bytes=total,
+            groups=(group,),
+            batched_tokens=batched_tokens,
         )
     page = max((ceil(size * block) for size in per_token.values()), default=0)
     page = max([page, *(_state_bytes(shape) for shape in states)])

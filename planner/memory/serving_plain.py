@@ -1,15 +1,22 @@
-"""Engines without a profile run in their start-up: SGLang, TensorRT-LLM, TGI, MLC, and `generate` of Transformers."""
+"""Engines without a profile run: SGLang, TensorRT-LLM, TGI, MLC, `generate` of Transformers."""
 
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Symbol
-from planner.memory.kv_cache import STATEFUL, shapes_by_count
+from planner.memory.kv_cache import STATEFUL, CacheShape, kv_heads_on_rank, model_shapes
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, workload_tokens
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
-from planner.memory.serving_vllm import capture_sizes, communicators, context_entries, kv_formats, weight_entries
-from planner.model.spec import ModelSpec
+from planner.memory.serving_vllm import (
+    capture_sizes,
+    communicators,
+    context_entries,
+    kv_formats,
+    weight_entries,
+)
+from planner.memory.serving_weights import counted
+from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Scenario
 from planner.units import round_up
@@ -22,15 +29,16 @@ def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
     asked = demand(scenario, model, share)
     return [
         *weight_entries(share, scenario, model),
-        working_entry(share, scenario, model, asked, tables),
+        working_entry(share, model, asked, tables),
         *graph_entries(share, scenario, asked, tables),
-        *kv_entries(share, scenario, asked),
+        *kv_entries(share, scenario, model, asked),
+        *cross_entries(share, scenario, model, asked),
         *context_entries(share, tables, communicators=communicators(share, model)),
     ]
 
 
-def working_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
-    """The widest moment of a step, or the logits of every running sequence in 32 bit beside their 16-bit source."""
+def working_entry(share: Share, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
+    """The widest moment of a step, or every running sequence's logits in 32 bit beside 16-bit ones."""
     width = forward_width(share, model)
     tokens = min(asked.prefill_tokens, asked.batched_tokens)
     formula = "T*(m + a*h)*2"
@@ -41,7 +49,13 @@ def working_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Dem
         formula = f"max({formula}, B*V*(2 + 4 + 4))"
         symbols = (*symbols, ("B", asked.sequences), ("V", model.vocab_size))
     return entry(
-        Category.ACTIVATIONS, "activation_peak", formula, symbols, "forward_working_set", phases=WORKING, estimate=True
+        Category.ACTIVATIONS,
+        "activation_peak",
+        formula,
+        symbols,
+        "forward_working_set",
+        phases=WORKING,
+        estimate=True,
     )
 
 
@@ -64,17 +78,33 @@ def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Table
     ]  # fmt: skip
 
 
-def kv_entries(share: Share, scenario: Scenario, asked: Demand) -> list[Entry]:
+def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
     """Keys, values and states of the asked load; windows are kept whole, as these engines do."""
     page = PAGE_TOKENS.get(scenario.runtime.name, 1)
     cells = asked.sequences * round_up(asked.context_tokens, page)
     key, value = kv_formats(scenario)
     entries = []
-    for shape, layers in shapes_by_count(share.layers, share.tensor).items():
+    for shape, layers in model_shapes(model, share.layers, share.tensor).items():
         if shape.kind in STATEFUL:
             entries.append(state_entry(shape, layers, asked.sequences, 4, 2, "state_cache"))
         else:
             entries.append(cache_entry(shape, layers, cells, key, value))
+    return entries
+
+
+def cross_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
+    """Keys and values of the encoder's output, kept for every decoder layer of an encoder-decoder."""
+    if model.structure is not Structure.ENCODER_DECODER:
+        return []
+    key, value = kv_formats(scenario)
+    prompt = (scenario.workload.prompt_tokens if scenario.workload else None) or asked.context_tokens
+    entries = []
+    for layer, count in counted(share.layers):
+        cross = layer.cross_attention
+        if cross is not None:
+            heads = kv_heads_on_rank(cross.num_kv_heads, share.tensor)
+            shape = CacheShape(kind=cross.kind, key=heads * cross.head_dim, value=heads * cross.v_head_dim)
+            entries.append(cache_entry(shape, count, asked.sequences * prompt, key, value))
     return entries
 
 
@@ -90,7 +120,7 @@ def dynamic_answer(
     asked = demand(scenario, model, share)
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
     key, value = kv_formats(scenario)
-    shapes = shapes_by_count(share.layers, share.tensor)
+    shapes = model_shapes(model, share.layers, share.tensor)
     token = sum(n * s.token_bytes(key, value) for s, n in shapes.items())
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     taken = ledger.peak()[1]
@@ -104,7 +134,9 @@ def dynamic_answer(
         budget_bytes=None,
         pool_bytes=left,
         tokens=int(left // token) if token else asked.sequences * context,
-        longest_tokens=min(asked.longest_tokens, int(max(0, left - state) // token)) if token else asked.longest_tokens,
+        longest_tokens=min(asked.longest_tokens, int(max(0, left - state) // token))
+        if token
+        else asked.longest_tokens,
         concurrency=left / sequence if sequence else float(asked.sequences),
         reserves_bytes=taken,
     )

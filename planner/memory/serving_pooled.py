@@ -5,7 +5,7 @@ from typing import Final
 
 from planner.hardware import Tables
 from planner.ledger import Category, Ledger
-from planner.memory.kv_cache import STATEFUL, shapes_by_count
+from planner.memory.kv_cache import STATEFUL, model_shapes
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, workload_tokens
@@ -39,7 +39,9 @@ def vllm_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: Ta
     return budget - weights_bytes(ledger) - ledger.total(*inside_names(scenario))
 
 
-def vllm_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+def vllm_answer(
+    share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables
+) -> DeviceAnswer:
     """Blocks, tokens and sequences of the pool, in vLLM's own rounding."""
     available = vllm_available(share, ledger, scenario, tables)
     pool_bytes = ledger.total(*CACHES) if available is None else max(0, available)
@@ -132,7 +134,9 @@ def left_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: Ta
     return int((total - other) * fraction) if rule.of_left else int(total * fraction) - other
 
 
-def left_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+def left_answer(
+    share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables
+) -> DeviceAnswer:
     """What the pool of such an engine holds."""
     available = left_available(share, ledger, scenario, tables)
     pool_bytes = ledger.total(*CACHES) if available is None else max(0, available)
@@ -162,12 +166,14 @@ STATE_RATIO: Final = 0.9
 """Recurrent states against keys and values in SGLang's division of the pool (`mamba_full_memory_ratio`)."""
 
 
-def sglang_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables) -> DeviceAnswer:
+def sglang_answer(
+    share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables
+) -> DeviceAnswer:
     """Tokens of the pool; where a model has recurrent layers, their slots take their part first."""
     available = sglang_available(share, ledger, scenario, tables)
     asked = demand(scenario, model, share)
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
-    shapes = shapes_by_count(share.layers, share.tensor)
+    shapes = model_shapes(model, share.layers, share.tensor)
     key = scenario.serving.kv_cache or "bf16"
     token = sum(n * s.token_bytes(key, scenario.serving.kv_cache_v or key) for s, n in shapes.items())
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
@@ -191,5 +197,3 @@ def sglang_answer(share: Share, ledger: Ledger, scenario: Scenario, model: Model
         state_pool_bytes=slots * state,
         state_slots=slots if state else 0,
     )
-
-

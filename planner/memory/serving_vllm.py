@@ -1,22 +1,22 @@
-"""vLLM and its fork Aphrodite: weights, the profile run's peak, graphs, and the KV pool inside a share of the card.
+"""vLLM and its fork Aphrodite: weights, the profile run's peak, graphs, and the KV pool.
 
-The engine claims ``memory_utilization`` of the card's total. What weights, the peak of a dummy step and everything outside
-PyTorch leave of it becomes the KV pool, whatever the load. A sequence of ``max_model_len`` must fit the pool or the
-engine refuses to start.
+The engine claims ``memory_utilization`` of the card's total. What weights, the peak of a dummy step and
+everything outside PyTorch leave of it becomes the KV pool, whatever the load. A sequence of
+``max_model_len`` must fit the pool or the engine refuses to start.
 """
 
 from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer, Symbol
-from planner.memory.kv_cache import shapes_by_count
+from planner.memory.kv_cache import model_shapes
 from planner.memory.serving_cache_entries import cache_entry, pool_entry
 from planner.memory.serving_demand import Demand, demand, version_of
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
+from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import engine_elements, part_entries, plain_format
-from planner.memory.serving_weight_extras import absorbed_entries, rope_entries, slack_entries
 from planner.memory.weight_formats import FORMATS, engine_format
 from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
@@ -73,6 +73,7 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         *part_entries(elements),
         *rope_entries(share, model, int(plain.bytes)),
         *absorbed_entries(share, scenario, int(plain.bytes)),
+        *draft_entries(share, scenario, model, int(plain.bytes)),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
     ]
 
@@ -80,15 +81,25 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
 # --- working memory
 
 
-def activation_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
-    """The peak of the profile run: a full step of tokens, or the sampler over a full batch, whichever is larger."""
+def activation_entry(
+    share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables
+) -> Entry:
+    """The peak of the profile run: a full step of tokens, or the sampler over a full batch."""
     width = forward_width(share, model)
     element = 4 if scenario.serving.weights == "fp32" else 2
     small = version_of(scenario) >= SMALL_SAMPLER and not is_v0(scenario)
-    copies = tables.value("vllm_sampler_bytes_per_logit" if small else "vllm_sampler_bytes_per_logit_before_017")
+    copies = tables.value(
+        "vllm_sampler_bytes_per_logit" if small else "vllm_sampler_bytes_per_logit_before_017"
+    )
     residuals = tables.value("vllm_v0_hidden_copies" if is_v0(scenario) else "vllm_hidden_copies")
     forward = "T*(m + a*h)*w"
-    symbols: tuple[Symbol, ...] = (("T", asked.batched_tokens), ("m", width.inner), ("a", residuals), ("h", width.hidden), ("w", element))
+    symbols: tuple[Symbol, ...] = (
+        ("T", asked.batched_tokens),
+        ("m", width.inner),
+        ("a", residuals),
+        ("h", width.hidden),
+        ("w", element),
+    )
     if share.holds_head and model.head is not None:
         sequences = min(asked.max_sequences, asked.batched_tokens)
         symbols = (*symbols, ("S", sequences), ("V", model.vocab_size), ("c", copies + element - 2))
@@ -101,15 +112,25 @@ def activation_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: 
     if share.stage > 0:
         forward = f"{forward} + 2*T*h*w"
     return entry(
-        Category.ACTIVATIONS, "activation_peak", forward, symbols, "vllm_profile_run", phases=WORKING, estimate=True
+        Category.ACTIVATIONS,
+        "activation_peak",
+        forward,
+        symbols,
+        "vllm_profile_run",
+        phases=WORKING,
+        estimate=True,
     )
 
 
 def non_torch_entry(share: Share, scenario: Scenario, tables: Tables) -> Entry:
-    """What the profile run finds outside PyTorch: libraries, and communication buffers once ranks are joined."""
+    """What the profile run finds outside PyTorch: libraries, and NCCL buffers of joined ranks."""
     later = version_of(scenario) >= LATER_NON_TORCH and not is_v0(scenario)
     if share.tensor > 1 and switched(share.gpu):
-        name = "vllm_non_torch_tensor_parallel_bytes" if later else "vllm_non_torch_tensor_parallel_before_018_bytes"
+        name = (
+            "vllm_non_torch_tensor_parallel_bytes"
+            if later
+            else "vllm_non_torch_tensor_parallel_before_018_bytes"
+        )
     elif share.num_stages > 1 and share.tensor == 1:
         name = "vllm_non_torch_pipeline_bytes"
     else:
@@ -126,7 +147,9 @@ def capture_sizes(largest: int) -> int:
     if largest < 1:
         return 0
     small = sum(1 for size in (1, 2, 4) if size <= largest)
-    return small + max(0, (min(largest, 255)) // 8) + max(0, (largest - 256) // 16 + 1 if largest >= 256 else 0)
+    return (
+        small + max(0, (min(largest, 255)) // 8) + max(0, (largest - 256) // 16 + 1 if largest >= 256 else 0)
+    )
 
 
 def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Tables) -> list[Entry]:
@@ -170,13 +193,20 @@ def context_entries(share: Share, tables: Tables, *, communicators: int) -> list
     base = cuda_context_bytes(share.gpu, tables)
     if base is None:
         return []
-    formula, symbols = "c", (("c", base),)
+    formula = "c"
+    symbols: tuple[Symbol, ...] = (("c", base),)
     if communicators:
         buffers = round(tables.value("nccl_communicator_bytes"))
         formula, symbols = "c + g*n", (("c", base), ("g", communicators), ("n", buffers))
     return [
         entry(
-            Category.CONTEXT, "cuda_context", formula, symbols, "cuda_context", layer=Layer.PROCESS, estimate=True
+            Category.CONTEXT,
+            "cuda_context",
+            formula,
+            symbols,
+            "cuda_context",
+            layer=Layer.PROCESS,
+            estimate=True,
         )
     ]
 
@@ -196,7 +226,7 @@ def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
     expand = version < NO_LATENT_CACHE
     key, value = kv_formats(scenario)
     return paged_pool(
-        shapes_by_count(share.layers, share.tensor, expand_mla=expand),
+        model_shapes(model, share.layers, share.tensor, expand_mla=expand),
         key_format=key,
         value_format=value,
         block_tokens=scenario.serving.block_size or 16,
@@ -207,7 +237,10 @@ def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
 
 
 def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
-    """The cache of the asked load, whole blocks; at least one sequence of the longest length, or vLLM won't start."""
+    """The cache of the asked load in whole blocks.
+
+    At least one sequence of the longest length: without room for that vLLM doesn't start.
+    """
     pool = vllm_pool(share, scenario, model)
     if not pool.groups:
         return []
@@ -219,7 +252,9 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
         return [pool_entry(pool, sequences, context, "vllm_kv_groups")]
     key, value = kv_formats(scenario)
     cells = sequences * round_up(context, pool.block_tokens)
-    shapes = shapes_by_count(share.layers, share.tensor, expand_mla=version_of(scenario) < NO_LATENT_CACHE)
+    shapes = model_shapes(
+        model, share.layers, share.tensor, expand_mla=version_of(scenario) < NO_LATENT_CACHE
+    )
     return [cache_entry(shape, count, cells, key, value) for shape, count in shapes.items()]
 
 

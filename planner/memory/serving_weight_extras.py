@@ -73,7 +73,21 @@ def absorbed_entries(share: Share, scenario: Scenario, width_bytes: int) -> list
             nope = shape.head_dim - shape.qk_rope_head_dim
             elements += times * heads * (nope + shape.v_head_dim) * shape.kv_lora_rank
     symbols: tuple[Symbol, ...] = (("n", elements), ("w", width_bytes))
-    return [entry(Category.WEIGHTS, "absorbed_latent", "n*w", symbols, "vllm_mla_weights")] if elements else []
+    return (
+        [entry(Category.WEIGHTS, "absorbed_latent", "n*w", symbols, "vllm_mla_weights")] if elements else []
+    )
+
+
+# --- multi-token prediction
+
+
+def draft_entries(share: Share, scenario: Scenario, model: ModelSpec, width_bytes: int) -> list[Entry]:
+    """Prediction layers of the checkpoint, loaded only to draft: in 16 bit, whole on every rank."""
+    if scenario.serving.speculative != "mtp" or not share.holds_head:
+        return []
+    elements = sum(block.params for block in model.blocks if block.name == "mtp")
+    symbols: tuple[Symbol, ...] = (("n", elements), ("w", width_bytes))
+    return [entry(Category.WEIGHTS, "draft_weights", "n*w", symbols, "mtp_layers")] if elements else []
 
 
 # --- the allocator
@@ -95,8 +109,8 @@ def merged_sizes(layer: Layer, tensor: int, kind: WeightFormat) -> list[int]:
 def slack_entries(share: Share, kind: WeightFormat, *, whole: bool = False) -> list[Entry]:
     """Ends of 2 MiB pages too short to be split off: PyTorch counts them with the tensor.
 
-    A tensor of 10 MiB or more gets its own segment, rounded up to 2 MiB; a rest of at most 1 MiB stays with it. Where
-    the driver's free memory is read (`whole`), the longer rests count too.
+    A tensor of 10 MiB or more gets its own segment, rounded up to 2 MiB; a rest of at most 1 MiB stays with
+    it. Where the driver's free memory is read (`whole`), the longer rests count too.
     """
     kept = STEP if whole else KEPT
     tails: dict[int, int] = {}

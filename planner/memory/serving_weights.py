@@ -1,4 +1,4 @@
-"""Weights of a server on one device: elements by part and number format, as tensor parallelism divides them."""
+"""Weights of a server on one device: elements by part of the model and number format."""
 
 from collections.abc import Callable, Iterable
 from math import ceil
@@ -23,7 +23,8 @@ VOCAB_STEP: Final = 64
 
 VISION_TOWER: Final = "vision_tower"
 TOWER_MLP_ONLY: Final = frozenset({"kimi_vl"})
-"""Towers whose attention is whole on every rank (MoonViT in vLLM); only their feed-forward half is divided."""
+"""Towers whose attention is whole on every rank (MoonViT in vLLM); only their feed-forward half is
+divided."""
 
 PART_NAMES: Final[dict[Part, str]] = {part: f"weights_{part.value}" for part in Part}
 
@@ -35,10 +36,10 @@ def add(elements: Elements, part: Part, kind: WeightFormat, count: int) -> None:
 
 
 def divided_weights(linear: Linear, layer: Layer | None, tensor: int, step: int = 1) -> int:
-    """Elements of a matrix's copies on one rank, biases left out; rows are padded to a multiple of `step` inputs.
+    """Elements of a matrix's copies on one rank, biases left out, rows padded to `step` inputs.
 
-    Column-parallel divides outputs, row-parallel inputs. Key and value heads fewer than ranks are repeated, so a rank
-    never holds less than one head.
+    Column-parallel divides outputs, row-parallel inputs. Key and value heads fewer than ranks are repeated,
+    so a rank never holds less than one head.
     """
     rows, columns = linear.out_features, linear.in_features
     if linear.split is Split.COLUMN:
@@ -73,14 +74,20 @@ def divided_bias(linear: Linear, layer: Layer | None, tensor: int) -> int:
 
 
 def expert_split(parallel: Parallel, tensor: int) -> tuple[int, int]:
-    """How a rank's experts are divided: (ranks that share the list of experts, ranks that share each expert)."""
+    """How experts are divided: (ranks that share the list of them, ranks that share each one)."""
     if parallel.expert == 1:
         return 1, tensor
     return parallel.expert, parallel.expert_tensor or max(1, tensor // parallel.expert)
 
 
 def layer_elements(
-    elements: Elements, layer: Layer, times: int, format_of: FormatOf, plain: WeightFormat, parallel: Parallel, tensor: int
+    elements: Elements,
+    layer: Layer,
+    times: int,
+    format_of: FormatOf,
+    plain: WeightFormat,
+    parallel: Parallel,
+    tensor: int,
 ) -> None:
     """Add `times` equal layers to a count.
 
@@ -129,7 +136,8 @@ def embedding_elements(model: ModelSpec, tensor: int) -> int:
 def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: WeightFormat) -> None:
     """Add what lies outside the layers: embedding, positions, last norm, head, towers.
 
-    A tied head costs nothing where the embedding is on the same device, and a copy on the last stage of a pipeline.
+    A tied head costs nothing where the embedding is on the same device, and a copy on the last stage of a
+    pipeline.
     """
     tensor = share.tensor
     if share.holds_embedding:
@@ -171,7 +179,12 @@ def _tower_mlp_frac(model: ModelSpec) -> float:
 
 
 def engine_elements(
-    share: Share, model: ModelSpec, base: WeightFormat, experts: WeightFormat, plain: WeightFormat, parallel: Parallel
+    share: Share,
+    model: ModelSpec,
+    base: WeightFormat,
+    experts: WeightFormat,
+    plain: WeightFormat,
+    parallel: Parallel,
 ) -> Elements:
     """Elements of a paged engine's weights on one device of a share.
 
@@ -200,7 +213,9 @@ def engine_elements(
     return elements
 
 
-def part_entries(elements: Elements, reference: str = "weight_formats", *, estimate: bool = False) -> list[Entry]:
+def part_entries(
+    elements: Elements, reference: str = "weight_formats", *, estimate: bool = False
+) -> list[Entry]:
     """One entry per part of the model, its formula a sum over the number formats in it."""
     entries = []
     for part in Part:
@@ -231,7 +246,9 @@ def _block_formula(kind: WeightFormat) -> str:
 
 def elements_bytes(elements: Elements, parts: frozenset[Part] = frozenset(Part)) -> int:
     """Bytes of a count, or of some parts of it."""
-    return round(sum(count * kind.bytes / kind.elements for (part, kind), count in elements.items() if part in parts))
+    return round(
+        sum(count * kind.bytes / kind.elements for (part, kind), count in elements.items() if part in parts)
+    )
 
 
 def plain_format(name: str | None) -> WeightFormat:

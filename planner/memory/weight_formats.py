@@ -1,7 +1,8 @@
 """Weight formats of inference engines: bytes of a block of elements, and what a format leaves in 16 bit.
 
-Every format is a block: so many elements take so many bytes, scales and zero points included. GGUF block sizes are
-those of ggml's block structs; group sizes of the others are each tool's default unless the config tells.
+Every format is a block: so many elements take so many bytes, scales and zero points included. GGUF block
+sizes are those of ggml's block structs; group sizes of the others are each tool's default unless the config
+tells.
 """
 
 import json
@@ -67,7 +68,9 @@ _ENGINE_FORMATS: Final = (
     _grouped("int4", 4, 128, zeros=True),
     WeightFormat(id="nf4", elements=64, bytes=36, reference="bitsandbytes_nf4"),
     WeightFormat(id="nf4_dq", elements=64 * 256, bytes=64 * 256 / 2 + 256 + 4, reference="bitsandbytes_nf4"),
-    WeightFormat(id="mxfp4", elements=32, bytes=17, pad_inputs=256, experts_only=True, reference="mx_formats"),
+    WeightFormat(
+        id="mxfp4", elements=32, bytes=17, pad_inputs=256, experts_only=True, reference="mx_formats"
+    ),
     WeightFormat(id="nvfp4", elements=16, bytes=9, reference="nvfp4"),
     WeightFormat(id="q4f16_1", elements=32, bytes=18, reference="mlc_quantization"),
 )
@@ -91,7 +94,8 @@ _GGUF_FORMATS: Final = (
 FORMATS: Final[dict[str, WeightFormat]] = {f.id: f for f in (*_ENGINE_FORMATS, *_GGUF_FORMATS)}
 
 UNMEASURED: Final = frozenset({"pq2_0", "ptq1_0", "mixed"})
-"""Formats whose block is not documented, or that stand for no one type: only a file size tells their bytes."""
+"""Formats whose block is not documented, or that stand for no one type: only a file size tells their
+bytes."""
 
 
 def base_type(name: str) -> str:
@@ -108,7 +112,7 @@ def weight_format(name: str) -> WeightFormat | None:
 
 
 def config_value(model: ModelSpec, key: str) -> object:
-    """A key of the config the model was built from, None if absent. Text that is not JSON counts as absent."""
+    """A key of the config the model was built from, None if absent or not JSON."""
     for name, text in model.config:
         if name == key:
             try:
@@ -120,7 +124,7 @@ def config_value(model: ModelSpec, key: str) -> object:
 
 
 def declared_format(model: ModelSpec) -> str | None:
-    """The format that the config's own `quantization_config` names, else its dtype; None where it says neither."""
+    """The format that the config's `quantization_config` names, else its dtype, else None."""
     quantization = config_value(model, "quantization_config")
     if isinstance(quantization, dict):
         found = _declared_quantization(quantization)
@@ -142,7 +146,9 @@ def _declared_quantization(quantization: dict[str, object]) -> str | None:
         return "int8"
     if method == "gptq":
         return "gptq8" if bits == 8 else "gptq4"
-    return {"awq": "awq4", "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "auto-round": "int4"}.get(method)
+    return {"awq": "awq4", "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "auto-round": "int4"}.get(
+        method
+    )
 
 
 def engine_format(name: str, model: ModelSpec) -> WeightFormat | None:
@@ -156,6 +162,11 @@ def engine_format(name: str, model: ModelSpec) -> WeightFormat | None:
         zeros = bool(quantization.get("zero_point", True)) or name.startswith("gptq")
         return _grouped(name, 8 if name == "gptq8" else 4, group, zeros=zeros)
     block = quantization.get("weight_block_size")
-    if name == "fp8" and isinstance(block, list) and len(block) == 2 and all(isinstance(b, int) and b > 0 for b in block):
+    if (
+        name == "fp8"
+        and isinstance(block, list)
+        and len(block) == 2
+        and all(isinstance(b, int) and b > 0 for b in block)
+    ):
         return replace(found, elements=block[0] * block[1], bytes=block[0] * block[1] + 4, channel_bytes=0)
     return found

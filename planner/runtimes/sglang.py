@@ -11,7 +11,8 @@ BY_CARD_FROM = (0, 5)
 MULTIMODAL_FRAC = 0.95
 UNKNOWN_CARD_FRAC = 0.88
 BUCKETS = ((20, 2048, 8, 8), (35, 2048, 24, 80), (60, 4096, 32, 160), (160, 8192, 256, 512))
-"""Card below so many GiB: chunk of a prefill, largest graph batch below tensor parallelism 4, and from 4 on."""
+"""Card below so many GiB: chunk of a prefill, largest graph batch below tensor parallelism 4, and from 4
+on."""
 LARGEST = (16384, 512, 512)
 
 
