@@ -1,6 +1,6 @@
 """A plan in the words of engine logs: start-up figures by the names of measurement records."""
 
-from planner.ledger import Category, Ledger
+from planner.ledger import Category, Layer, Ledger, Phase
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_llama_readings import llama_readings
 from planner.placement_llama_cpp import LLAMA_FAMILY
@@ -55,6 +55,7 @@ def _pooled(plan: Plan, device_index: int, ledger: Ledger, answer: ServingAnswer
             "non_torch_bytes": outside,
             "non_kv_bytes": weights + activation + outside,
             "peak_allocated_bytes": weights + activation,
+            "loading_peak_bytes": ledger.phase_bytes(Phase.LOAD, Layer.ALLOCATED),
             "device_used_bytes": answer.reserves_bytes,
         }
     return found
