@@ -1,6 +1,7 @@
 """Dense decoders that follow Llama's layout, and what each class changes.
 
-Source: the modeling files of transformers 5.24, and for Baichuan, InternLM and MiniCPM the code in their repositories.
+Source: the modeling files of transformers 5.24, and for Baichuan, InternLM and MiniCPM the code in their
+repositories.
 """
 
 from collections.abc import Callable

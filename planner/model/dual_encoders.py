@@ -1,4 +1,4 @@
-"""Two towers side by side: CLIP and SigLIP. The image tower is described layer by layer, the text tower as a block.
+"""Two towers side by side: CLIP and SigLIP; the image tower layer by layer, the text tower as a block.
 
 Source: the modeling files of transformers 5.24.
 """

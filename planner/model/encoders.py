@@ -1,8 +1,8 @@
 """Encoders: BERT and its relatives, ViT, DINOv2, wav2vec 2.0.
 
-Each is described as the base class that `AutoModel` gives: BERT with its pooler and without a language-model head.
-An image classifier is described where the config says so (`architectures`, `num_labels`).
-Source: the modeling files of transformers 5.24.
+Each is described as the base class that `AutoModel` gives: BERT with its pooler and without a
+language-model head. An image classifier is described where the config says so (`architectures`,
+`num_labels`). Source: the modeling files of transformers 5.24.
 """
 
 from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ def distilbert(f: Fields) -> ModelSpec:
 
 
 def modernbert(f: Fields) -> ModelSpec:
-    """ModernBERT: rotary, gated, norms without biases, no first norm in the first layer, two of three layers local."""
+    """ModernBERT: rotary, gated, no first norm in the first layer, two of three layers local."""
     hidden = f.size("hidden_size")
     heads = f.size("num_attention_heads", span=HEADS)
     head_dim = f.divides("num_attention_heads", heads, "hidden_size", hidden)

@@ -1,4 +1,4 @@
-"""Typed reading of a Hugging Face config: every value is checked for type and range before a formula sees it."""
+"""Typed reading of a config: every value is checked for type and range before a formula sees it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,9 @@ def shown(value: object) -> str:
 class Fields:
     """A config being read. Each method names the key at fault in the `UnknownArchitecture` it raises.
 
-    A key that holds None counts as absent, as in Hugging Face configs. A method given several keys takes the first
-    that is present; the first is named when none is. `default` is the default of the Hugging Face class.
+    A key that holds None counts as absent, as in Hugging Face configs. A method given several keys takes
+    the first that is present; the first is named when none is. `default` is the default of the Hugging
+    Face class.
     """
 
     __slots__ = ("config", "model_type", "prefix")
@@ -109,9 +110,9 @@ class Fields:
         return value
 
     def texts(
-        self, key: str, count: int, allowed: Sequence[str], *, padded: bool = False
+        self, key: str, count: int | None, allowed: Sequence[str], *, padded: bool = False
     ) -> tuple[str, ...] | None:
-        """A list of `count` strings, each one of `allowed`; None where absent.
+        """A list of `count` strings (any count for None), each one of `allowed`; None where absent.
 
         `padded` lists may go on after `count`, for layers that are not built (multi-token prediction).
         """

@@ -11,11 +11,14 @@ from planner.model import (
     encoders,
     gemma,
     gpt,
+    gpt_variants,
     hybrid,
     hyper,
+    mamba,
     megatron,
     mla_moe,
     moe,
+    moe_variants,
     multimodal,
     nas,
 )
@@ -25,10 +28,13 @@ from planner.model.spec import ModelSpec, UnknownArchitecture
 BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     **dense_decoders.BUILDERS,
     **gpt.BUILDERS,
+    **gpt_variants.BUILDERS,
     **moe.BUILDERS,
+    **moe_variants.BUILDERS,
     **mla_moe.BUILDERS,
     **hyper.BUILDERS,
     **hybrid.BUILDERS,
+    **mamba.BUILDERS,
     **gemma.BUILDERS,
     **nas.BUILDERS,
     **encoders.BUILDERS,
@@ -53,7 +59,8 @@ def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> Mo
         The model with exact parameter counts, or with `approximate` saying what is not exact.
 
     Raises:
-        UnknownArchitecture: No closed form for this model type, a key that is missing, a value that cannot be.
+        UnknownArchitecture: No closed form for this model type, a key that is missing, a value that
+            cannot be.
     """
     model_type = config.get("model_type")
     if model_type is None:

@@ -1,8 +1,9 @@
 """A model description from a catalog row.
 
-A row holds facts under neutral names (`num_experts`, `first_k_dense`, ...). They are turned into the config keys of the
-row's class and read by the same builders. Where a row says only how many layers of each kind there are and the class
-has no rule for their order, the rarer kinds are spread evenly; parameter counts do not depend on it.
+A row holds facts under neutral names (`num_experts`, `first_k_dense`, ...). They are turned into the
+config keys of the row's class and read by the same builders. Where a row says only how many layers of
+each kind there are and the class has no rule for their order, the rarer kinds are spread evenly;
+parameter counts do not depend on it.
 """
 
 from collections.abc import Callable, Mapping
@@ -107,8 +108,14 @@ def _dual(row: Row) -> Config:
 
 
 def _vit(row: Row) -> Config:
-    """A checkpoint not named after the 21,841 classes of pretraining is the classifier of the 1,000 of ImageNet."""
+    """A checkpoint not named after its pretraining on ImageNet-21k is a classifier of 1,000 classes."""
     return {} if str(row.get("id")).endswith("in21k") else {"num_labels": 1_000}
+
+
+def _untied(row: Row) -> Config:
+    """The row states the nested config's flag; the class reads the one at the top, which is false."""
+    del row
+    return {"tie_word_embeddings": False}
 
 
 def _ernie(row: Row) -> Config:
@@ -201,7 +208,7 @@ _SPECIAL: dict[str, Callable[[Row], Config]] = {
     "kimi_linear": _delta,
     "glm5_next": _delta,
     "minimax_m3_vl": _minimax_m3,
-    "qwen3_vl_moe": lambda row: {"tie_word_embeddings": False},
+    "qwen3_vl_moe": _untied,
     "phimoe": lambda row: {"lm_head_bias": row.get("attention_bias")},
     "cohere": lambda row: {"use_qk_norm": row.get("qk_norm")},
     "glm4_moe": lambda row: {"use_qk_norm": row.get("qk_norm")},
@@ -229,7 +236,7 @@ def pattern_counts(row: Row) -> dict[str, int]:
 
 
 def spread(row: Row) -> list[str]:
-    """An order for `layer_pattern` in which every rarer kind stands at even distances, the last at the end."""
+    """An order for `layer_pattern`: every rarer kind at even distances, its last at the end."""
     counts = pattern_counts(row)
     if not counts:
         raise UnknownArchitecture(str(row.get("model_type")), "missing_key", "layer_pattern")
@@ -284,7 +291,8 @@ def model_from_row(row: Row) -> ModelSpec:
         The model; a vision tower is one block of `vision_params`.
 
     Raises:
-        UnknownArchitecture: The row cannot be built; `diffusion_pipeline` for pipelines, see `pipeline_from_row`.
+        UnknownArchitecture: The row cannot be built; `diffusion_pipeline` for pipelines, see
+            `pipeline_from_row`.
     """
     config = config_from_row(row)
     identifier = row.get("id")

@@ -51,7 +51,7 @@ def _attention(f: Fields, hidden: int, shape: Attention, *, tied_values: bool = 
     return Mixer(shape=shape, linears=kept, norm_params=shape.head_dim * (1 if shape.shares_kv else 2))
 
 
-def _biases(flag: bool) -> dict[str, bool]:  # noqa: FBT001
+def _biases(flag: bool) -> dict[str, bool]:
     return {"qkv_bias": flag, "output_bias": flag}
 
 
@@ -150,7 +150,7 @@ def _gemma3n_widths(f: Fields, count: int) -> Sequence[int]:
 
 
 def gemma4_text(f: Fields) -> ModelSpec:
-    """Gemma 4: wider heads in full layers, whose value may be the key's projection; experts beside a dense MLP."""
+    """Gemma 4: wider heads in full layers, maybe without a value projection; experts beside a dense MLP."""
     trunk = read_trunk(f, _STYLE)
     hidden, count = trunk.hidden_size, trunk.num_layers
     first_shared = _read_shared(f, count)

@@ -4,7 +4,7 @@ Source: the modeling files of transformers 5.24; for MPT's positions and biases,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from planner.model.decoder import FULL, Window, grouped, read_norm, stack, with_window
 from planner.model.fields import HEADS, LAYERS, POSITIONS, VOCAB, Fields
@@ -12,12 +12,11 @@ from planner.model.parts import AttentionNames, Feed, Mixer, MlpNames, attention
 from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec
 from planner.model.style import Style
 
-_STYLE = Style(norm="layer_norm")
-_NO_NORM_BIAS = Style(norm="layer_norm", norm_bias=False)
+STYLE = Style(norm="layer_norm")
 _C_ATTN = AttentionNames(fused="c_attn", output="c_proj")
 _C_FC = MlpNames(up="c_fc", down="c_proj")
-_OUT_PROJ = AttentionNames(output="out_proj")
-_QUERY_KEY_VALUE = AttentionNames(fused="query_key_value", output="dense")
+OUT_PROJ = AttentionNames(output="out_proj")
+QUERY_KEY_VALUE = AttentionNames(fused="query_key_value", output="dense")
 _H_TO_4H = MlpNames(up="dense_h_to_4h", down="dense_4h_to_h")
 
 
@@ -73,18 +72,12 @@ class Keys:
     width: tuple[str, ...] = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
 
 
-_NEW = Keys()
+NEW_KEYS = Keys()
 _OLD = Keys(
     hidden=("n_embd", "hidden_size"),
     heads=("n_head", "num_attention_heads"),
     layers=("n_layer", "num_hidden_layers"),
     width=("n_inner", "intermediate_size"),
-)
-_MPT = Keys(
-    hidden=("d_model", "hidden_size"),
-    heads=("n_heads", "num_attention_heads"),
-    layers=("n_layers", "num_hidden_layers"),
-    width=("intermediate_size",),
 )
 
 
@@ -100,7 +93,7 @@ def read_body(
     norms: int = 2,
     kv_heads: Callable[[int], int] | None = None,
     width_factor: int | None = 4,
-    style: Style = _STYLE,
+    style: Style = STYLE,
     windows: Callable[[int], Sequence[Window]] | None = None,
 ) -> Body:
     """Read the sizes and build the layers.
@@ -197,8 +190,8 @@ def gpt_neo(f: Fields) -> ModelSpec:
     """GPT-Neo: every other layer sees 256 tokens."""
     body = read_body(
         f,
-        _NEW,
-        _OUT_PROJ,
+        NEW_KEYS,
+        OUT_PROJ,
         _C_FC,
         qkv_bias=False,
         output_bias=True,
@@ -231,7 +224,7 @@ def gptj(f: Fields) -> ModelSpec:
     body = read_body(
         f,
         _OLD,
-        _OUT_PROJ,
+        OUT_PROJ,
         MlpNames(up="fc_in", down="fc_out"),
         qkv_bias=False,
         output_bias=False,
@@ -252,7 +245,14 @@ def gptj(f: Fields) -> ModelSpec:
 def gpt_neox(f: Fields) -> ModelSpec:
     """GPT-NeoX and Pythia."""
     body = read_body(
-        f, _NEW, _QUERY_KEY_VALUE, _H_TO_4H, qkv_bias=True, output_bias=True, mlp_bias=True, width_factor=None
+        f,
+        NEW_KEYS,
+        QUERY_KEY_VALUE,
+        _H_TO_4H,
+        qkv_bias=True,
+        output_bias=True,
+        mlp_bias=True,
+        width_factor=None,
     )
     return body.spec(
         f,
@@ -266,7 +266,7 @@ def gpt_neox(f: Fields) -> ModelSpec:
 
 def bloom(f: Fields) -> ModelSpec:
     """BLOOM: ALiBi and a norm on the embedding."""
-    body = read_body(f, _NEW, _QUERY_KEY_VALUE, _H_TO_4H, qkv_bias=True, output_bias=True, mlp_bias=True)
+    body = read_body(f, NEW_KEYS, QUERY_KEY_VALUE, _H_TO_4H, qkv_bias=True, output_bias=True, mlp_bias=True)
     return body.spec(
         f,
         positions=f.optional_size("max_position_embeddings", "seq_length", span=POSITIONS),
@@ -292,8 +292,8 @@ def falcon(f: Fields) -> ModelSpec:
 
     body = read_body(
         f,
-        _NEW,
-        _QUERY_KEY_VALUE,
+        NEW_KEYS,
+        QUERY_KEY_VALUE,
         _H_TO_4H,
         qkv_bias=bias,
         output_bias=bias,
@@ -311,118 +311,6 @@ def falcon(f: Fields) -> ModelSpec:
     )
 
 
-def mpt(f: Fields) -> ModelSpec:
-    """MPT. The Hugging Face class has neither biases nor learned positions; llm-foundry's has, if the config says so."""
-    attention = f.nested("attn_config") if f.has("attn_config") else None
-    kind, kv_key = "multihead_attention", None
-    alibi = True
-    if attention is not None:
-        kinds = ("multihead_attention", "multiquery_attention", "grouped_query_attention")
-        kind = attention.text("attn_type", default=kind, allowed=kinds)
-        kv_key = attention.optional_size("kv_n_heads", span=HEADS)
-        alibi = attention.flag("alibi", default=True)
-        if attention.flag("qk_ln", default=False):
-            attention.unsupported("qk_ln", value=True)
-    elif f.has("learned_pos_emb"):
-        alibi = not f.flag("learned_pos_emb", default=False)
-    bias = not f.flag("no_bias", default=True)
-    factor = f.size("expansion_ratio", default=4)
-
-    def kv_heads(heads: int) -> int:
-        if kind == "grouped_query_attention":
-            return kv_key or f.missing("attn_config.kv_n_heads")
-        return 1 if kind == "multiquery_attention" else heads
-
-    body = read_body(
-        f,
-        _MPT,
-        AttentionNames(fused="Wqkv", output="out_proj"),
-        MlpNames(up="up_proj", down="down_proj"),
-        qkv_bias=bias,
-        output_bias=bias,
-        mlp_bias=bias,
-        kv_heads=kv_heads,
-        width_factor=factor,
-        style=_STYLE if bias else _NO_NORM_BIAS,
-    )
-    positions = f.optional_size("max_seq_len", "max_position_embeddings", span=POSITIONS)
-    learned = not alibi and f.flag("learned_pos_emb", default=False)
-    if learned and positions is None:
-        f.missing("max_seq_len")
-    return body.spec(
-        f,
-        positions=positions,
-        act="gelu",
-        position="learned" if learned else "alibi",
-        tie=True,
-        position_params=body.hidden * positions if learned and positions else 0,
-    )
-
-
-def opt(f: Fields) -> ModelSpec:
-    """OPT: two more positions than named, and (350M) an embedding narrower than the layers and no last norm."""
-    bias = f.flag("enable_bias", default=True)
-    style = Style(norm="layer_norm", norm_weight=f.flag("layer_norm_elementwise_affine", default=True))
-    body = read_body(
-        f,
-        _NEW,
-        _OUT_PROJ,
-        MlpNames(up="fc1", down="fc2"),
-        qkv_bias=bias,
-        output_bias=bias,
-        mlp_bias=bias,
-        style=style,
-        width_factor=None,
-    )
-    positions = f.size("max_position_embeddings", span=POSITIONS)
-    narrow = f.size("word_embed_proj_dim", default=body.hidden)
-    last_norm = f.flag("do_layer_norm_before", default=True)
-    last_norm = last_norm and not f.flag("_remove_final_layer_norm", default=False)
-    spec = body.spec(f, positions=positions, act="relu", position="learned", tie=True)
-    return replace(
-        spec,
-        embedding_params=body.vocab * narrow,
-        position_params=(positions + 2) * body.hidden
-        + (2 * narrow * body.hidden if narrow != body.hidden else 0),
-        final_norm_params=body.norm_params if last_norm else 0,
-        head=head(narrow, body.vocab),
-    )
-
-
-def chatglm(f: Fields) -> ModelSpec:
-    """ChatGLM2 and 3 (the code in their repositories): gated MLP in one matrix, biases on query, key and value only."""
-    hidden = f.size("hidden_size")
-    heads = f.size("num_attention_heads", span=HEADS)
-    vocab = f.size("padded_vocab_size", "vocab_size", span=VOCAB)
-    count = f.size("num_layers", "num_hidden_layers", span=LAYERS)
-    width = f.size("ffn_hidden_size")
-    head_dim = f.size("kv_channels")
-    kv = heads
-    if f.flag("multi_query_attention", default=False):
-        kv = f.size("multi_query_group_num", span=HEADS)
-        f.divides("multi_query_group_num", kv, "num_attention_heads", heads)
-    norm, norm_params = read_norm(f, Style() if f.flag("rmsnorm", default=True) else _STYLE, hidden)
-    bias = f.flag("add_bias_linear", default=False)
-    shape = grouped(heads, kv, head_dim)
-    qkv_bias = bias or f.flag("add_qkv_bias", default=False)
-    mixer = Mixer(
-        shape=shape,
-        linears=attention_matrices(hidden, shape, _QUERY_KEY_VALUE, qkv_bias=qkv_bias, output_bias=bias),
-    )
-    names = MlpNames(fused="dense_h_to_4h", down="dense_4h_to_h")
-    feed = dense_feed(hidden, width, names, gated=True, bias=bias)
-    layers = stack([mixer] * count, [feed] * count, 2 * norm_params)
-    body = Body(hidden=hidden, vocab=vocab, layers=layers, norm=norm, norm_params=norm_params)
-    return body.spec(
-        f,
-        positions=f.optional_size("seq_length", span=POSITIONS),
-        act="silu",
-        position="rope",
-        tie=False,
-        head_name="output_layer",
-    )
-
-
 BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "gpt2": gpt2,
     "gpt_bigcode": gpt_bigcode,
@@ -431,7 +319,4 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "gpt_neox": gpt_neox,
     "bloom": bloom,
     "falcon": falcon,
-    "mpt": mpt,
-    "opt": opt,
-    "chatglm": chatglm,
 }

@@ -22,7 +22,7 @@ _RATIOS = {
 
 
 def connection_params(hidden_size: int, streams: int) -> int:
-    """Parameters of the two hyper-connections of a layer: a mixing matrix over all streams, its base, three scales."""
+    """The two hyper-connections of a layer: each a mixing matrix over all streams, a base, three scales."""
     mixes = streams * streams + 2 * streams
     return 2 * (mixes * streams * hidden_size + mixes + 3)
 

@@ -1,9 +1,9 @@
-"""Layers that keep a state of fixed size instead of a cache: delta nets, Mamba, lightning attention, convolutions.
+"""Layers with a state of fixed size in place of a cache: delta nets, Mamba, lightning, convolutions.
 
-State sizes are elements per sequence. The convolution state holds `kernel - 1` past inputs, as inference engines keep
-it (transformers rounds up to `kernel`); the recurrent state is what `update_recurrent_state` stores in the modeling
-files of transformers 5.24 (`Qwen3NextGatedDeltaNet`, `KimiDeltaAttention`, `MambaMixer`, `Mamba2Mixer`,
-`MiniMaxLightningAttention`, `Lfm2ShortConv`).
+State sizes are elements per sequence. The convolution state holds `kernel - 1` past inputs, as inference
+engines keep it (transformers rounds up to `kernel`); the recurrent state is what `update_recurrent_state`
+stores in the modeling files of transformers 5.24 (`Qwen3NextGatedDeltaNet`, `KimiDeltaAttention`,
+`MambaMixer`, `Mamba2Mixer`, `MiniMaxLightningAttention`, `Lfm2ShortConv`).
 """
 
 from planner.model.fields import HEADS, Fields
@@ -170,7 +170,7 @@ def mamba2_mixer(
     conv_bias: bool,
     proj_bias: bool,
 ) -> Mixer:
-    """Mamba-2 (arXiv:2405.21060): state of heads x head width x state size; the convolution also runs over B and C."""
+    """Mamba-2 (arXiv:2405.21060): state of heads x head width x state size; B and C are convolved too."""
     width = heads * head_dim
     conv = width + 2 * groups * state
     return Mixer(

@@ -1,7 +1,8 @@
-"""Megatron-LM models, described by config keys alone: `megatron_gpt`, `megatron_moe`, `megatron_bert`, `megatron_t5`.
+"""Megatron-LM models, described by config keys alone: `megatron_gpt`, `_moe`, `_bert` and `_t5`.
 
-The keys: `norm`, `gated_mlp`, `add_bias_linear`, `position_embedding`, `qk_layernorm`, the padded `vocab_size`, and
-the usual Hugging Face sizes. Source: Megatron-Core (`core/models/gpt|bert|T5`, `core/transformer`).
+The keys: `norm`, `gated_mlp`, `add_bias_linear`, `position_embedding`, `qk_layernorm`, the padded
+`vocab_size`, and the usual Hugging Face sizes. Source: Megatron-Core (`core/models/gpt|bert|T5`,
+`core/transformer`).
 """
 
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from planner.model.parts import (
     head,
     join,
     matrix,
+    moe_feed,
 )
-from planner.model.parts import moe_feed
 from planner.model.spec import (
     Attention,
     AttentionKind,
@@ -179,7 +180,7 @@ def megatron_gpt(f: Fields) -> ModelSpec:
 
 
 def megatron_bert(f: Fields) -> ModelSpec:
-    """A Megatron BERT: token types, and a language-model head of one layer; a pooler and a binary head if asked for."""
+    """A Megatron BERT: token types, a language-model head of one layer, a pooler with a binary head."""
     hidden = f.size("hidden_size")
     count = f.size("num_hidden_layers", span=LAYERS)
     layer = join(_attention(f, hidden), _dense(f, hidden), 2 * hidden * _norm_width(f))

@@ -109,7 +109,7 @@ def read_indexers(f: Fields, num_layers: int) -> Sequence[bool]:
 
 
 def next_token_blocks(layer: Layer, hidden_size: int, count: int) -> tuple[Block, ...]:
-    """Multi-token-prediction layers (DeepSeek-V3 paper, section 2.2): a projection of two widths, norms, a layer.
+    """Multi-token-prediction layers (DeepSeek-V3 paper, section 2.2): a projection, norms, a layer.
 
     They are in the checkpoint; the Hugging Face class does not build them.
     """
@@ -158,7 +158,7 @@ def sparse_attention(f: Fields) -> ModelSpec:
 
 
 def mistral_large4_text(f: Fields) -> ModelSpec:
-    """Mistral Large 4: every fourth layer without positions, scales on the softmax, norms around the indexer."""
+    """Mistral Large 4: every fourth layer without positions, scales on the softmax, more indexer norms."""
     trunk = read_trunk(f, STYLE)
     count = trunk.num_layers
     sources = f.sizes("kv_source_layers", count, span=(0, LAYERS[1]))
@@ -195,10 +195,11 @@ def _mistral_large4_mixer(f: Fields, hidden_size: int, *, rotary: bool) -> Mixer
 
 
 def longcat_flash(f: Fields) -> ModelSpec:
-    """LongCat-Flash: each of its layers holds two attentions, two dense MLPs and one set of experts beside them.
+    """LongCat-Flash: a layer holds two attentions, two dense MLPs and, beside them, one set of experts.
 
-    Described as two layers each, as they cache: the first with the experts (its dense MLP counted as shared experts),
-    the second dense. The identity experts have no parameters; on average they take their share of a token's visits.
+    Described as two layers each, as they cache: the first with the experts (its dense MLP counted as
+    shared experts), the second dense. The identity experts have no parameters; on average they take their
+    share of a token's visits.
     """
     hidden = f.size("hidden_size")
     count = f.size("num_layers", span=(1, LAYERS[1] // 2))

@@ -26,7 +26,8 @@ class Wrapper:
         text: `model_type` of the language model where the nested config names none; None if it must.
         tower: `model_type` of the tower.
         any_tower: The nested config's own `model_type` decides instead; `tower` is its default.
-        projector: Parameters between the two, from config, tower width and text width; None if part of the tower.
+        projector: Parameters between the two, from config, tower width and text width; None if part of
+            the tower.
         flat: Older configs hold the language model's keys at the top.
         tie: `tie_word_embeddings` where neither the top nor the nested config has it.
     """
@@ -76,7 +77,7 @@ WRAPPERS: dict[str, Wrapper] = {
 
 
 def text_fields(f: Fields, wrapper: Wrapper) -> Fields:
-    """The language model's config; `tie_word_embeddings` at the top beats the nested one, as in the classes."""
+    """The language model's config; `tie_word_embeddings` at the top beats the nested one."""
     if wrapper.flat and not f.has(*_TEXT_KEYS):
         return f
     nested = f.nested(*_TEXT_KEYS)

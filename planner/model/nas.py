@@ -26,7 +26,7 @@ _STYLE = Style()
 
 
 def nemotron_nas(f: Fields) -> ModelSpec:
-    """Nemotron-NAS: each block has attention, one matrix in its place, or nothing, and the same for its MLP."""
+    """Nemotron-NAS: a block has attention, or one matrix in its place, or nothing; its MLP likewise."""
     hidden = f.size("hidden_size")
     count = f.size("num_hidden_layers", span=LAYERS)
     heads = f.size("num_attention_heads", span=HEADS)

@@ -1,4 +1,4 @@
-"""Pieces that layers are put together from: attention and feed-forward blocks as shapes plus named matrices."""
+"""Pieces of layers: attention and feed-forward blocks as shapes plus named matrices."""
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ def attention_matrices(
     qkv_bias: bool = False,
     output_bias: bool = False,
 ) -> tuple[Linear, ...]:
-    """Query, key, value and output projections of grouped-query attention (multi-head and multi-query included)."""
+    """Query, key, value and output projections of grouped-query attention."""
     q, k, v = shape.q_width, shape.k_width, shape.v_width
     output = matrix(
         names.output,

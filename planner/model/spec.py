@@ -1,7 +1,8 @@
-"""The model description every formula reads: layers made of linears, with shapes, so that anything can be counted.
+"""The model description every formula reads: layers of named matrices with shapes, to count anything from.
 
-A `ModelSpec` is built from a Hugging Face config (`planner.model.from_config`) or a catalog row. Sizes are element
-counts, not bytes. Layers are listed in model order and share objects, so two equal layers are the same object.
+A `ModelSpec` is built from a Hugging Face config (`planner.model.from_config`) or a catalog row. Sizes
+are element counts, not bytes. Layers are listed in model order and share objects, so two equal layers are
+the same object.
 """
 
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ class Linear:
     """One weight matrix of shape (out_features, in_features), `copies` times (experts), with a bias or not.
 
     Attributes:
-        name: The field's own name (`q_proj`, `gate_proj`, `c_attn`, `experts.gate_up_proj`, ...): what adapters target.
+        name: The field's own name (`q_proj`, `gate_proj`, `c_attn`, `experts.gate_up_proj`, ...): what
+            adapters target.
         in_features: Input width.
         out_features: Output width.
         bias_features: Width of the bias, 0 for none.
@@ -103,11 +105,13 @@ class Attention:
         kv_lora_rank: MLA latent width, 0 where not MLA.
         qk_rope_head_dim: MLA rope part of the key, 0 where not MLA.
         q_lora_rank: MLA query compression, 0 for none.
-        state_elements: Elements of the recurrent state per sequence (linear and state-space layers), 0 otherwise.
+        state_elements: Elements of the recurrent state per sequence (linear and state-space layers), 0
+            otherwise.
         conv_state_elements: Elements of the convolution state per sequence, 0 otherwise.
-        index_head_dim: Width of the key of a sparse-attention indexer, cached per token (per compressed entry where
-            `compress_ratio` is set); 0 for none.
-        compress_ratio: Beyond the window one entry of `head_dim` is cached for so many tokens (DeepSeek-V4); 0 for none.
+        index_head_dim: Width of the key of a sparse-attention indexer, cached per token (per compressed
+            entry where `compress_ratio` is set); 0 for none.
+        compress_ratio: Beyond the window one entry of `head_dim` is cached for so many tokens
+            (DeepSeek-V4); 0 for none.
         kv_tied: One tensor serves as key and as value and is cached once (DeepSeek-V4).
         shares_kv: The layer reuses another layer's cache and keeps none of its own.
     """
@@ -176,7 +180,7 @@ class Layer:
     linears: tuple[Linear, ...]
     norm_params: int = 0
     vector_params: int = 0
-    """Everything that is neither a linear nor a norm: sinks, A_log, dt_bias, conv kernels, relative biases, ..."""
+    """Neither linear nor norm: sinks, A_log, dt_bias, convolution kernels, relative biases, ..."""
     cross_attention: Attention | None = None
 
     @property
@@ -312,7 +316,7 @@ class ModelSpec:
         return self.params_total - idle
 
     def distinct_layers(self) -> list[tuple[Layer, int]]:
-        """Each layer object (encoder first, then decoder) and how often it occurs; equal layers share objects."""
+        """Each layer object, encoder first, and how often it occurs; equal layers share objects."""
         counts: dict[int, int] = {}
         first: dict[int, Layer] = {}
         for layer in (*self.encoder_layers, *self.layers):
@@ -328,7 +332,7 @@ class ModelSpec:
 
 
 def linears(spec: ModelSpec) -> Iterator[tuple[int, Linear]]:
-    """Every matrix of every layer with the layer's index, encoder layers first; the head is not among them."""
+    """Every matrix of every layer with the layer's index, encoder layers first; without the head."""
     for index, layer in enumerate((*spec.encoder_layers, *spec.layers)):
         for linear in layer.linears:
             yield index, linear
