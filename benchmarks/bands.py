@@ -1,9 +1,10 @@
 """Makes hardware_db/data/bands.csv from published measurements: `python -m benchmarks.bands`.
 
 For every run the ratio observed / predicted of what a device held at its peak. A band row holds the
-split-conformal interval of the ratios: on a log scale, the radius around 1 that rank ceil(0.9 x (n + 1)) of n
-runs gives. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for
-the rest; they are what a runtime without enough runs of its own gets, so they are wide.
+split-conformal interval of the ratios at 90 %, corrected for their number: 5 % to each side where there are
+enough runs for that (19), else the radius around 1 on a log scale. Rows for `*` (any runtime) weigh every
+source alike, so that the largest file does not decide for the rest; they are what a runtime without enough runs
+of its own gets, so they are wide.
 
 The same run prints how often a band made without a source holds that source's runs.
 """
@@ -12,6 +13,7 @@ import argparse
 import csv
 import datetime as dt
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +41,9 @@ FIXED_POOL: Final = frozenset({"llama_cpp", "ollama", "ik_llama_cpp"})
 """Engines whose KV cache is what was asked for; the others fill what the budget leaves."""
 
 COLUMNS: Final = ("runtime", "task", "layer", "n_rows", "low_frac", "high_frac", "made_on", "how")
-HOW: Final = (
-    "split-conformal |log(observed / predicted)| at 90 % over tests/data/truth; python -m benchmarks.bands"
-)
+HOW: Final = "split-conformal interval of observed / predicted at 90 %; python -m benchmarks.bands"
+SLACK: Final = 1e-9
+"""Sums of equal weights miss whole numbers by less than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,13 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """A band row: which runs it is for, how many stand behind it, and its radius as a factor."""
+    """A band row: which runs it is for, how many stand behind it, and the ends of its interval."""
 
     runtime: str
     task: str
     num_rows: int
-    factor: float
+    low: float
+    high: float
 
 
 def ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
@@ -119,42 +122,54 @@ def widths(found: Iterable[Ratio]) -> list[Width]:
     for (runtime, task), members in sorted(by_key.items()):
         if runtime != ANY_RUNTIME and len(members) < MIN_ROWS:
             continue
-        factor = _shared(members) if runtime == ANY_RUNTIME else radius([(m.value, 1.0) for m in members])
-        rows.append(Width(runtime=runtime, task=task, num_rows=len(members), factor=factor))
+        low, high = interval(_weighted(members, by_source=runtime == ANY_RUNTIME))
+        rows.append(Width(runtime=runtime, task=task, num_rows=len(members), low=low, high=high))
     return rows
 
 
-def _shared(members: list[Ratio]) -> float:
-    counts: dict[str, int] = {}
-    for member in members:
-        counts[member.family] = counts.get(member.family, 0) + 1
-    return radius([(member.value, 1 / counts[member.family]) for member in members])
+def _weighted(members: list[Ratio], *, by_source: bool) -> list[tuple[float, float]]:
+    counts = Counter(member.family for member in members)
+    return [(member.value, 1 / counts[member.family] if by_source else 1.0) for member in members]
 
 
-def radius(weighted: list[tuple[float, float]]) -> float:
-    """The factor q so that [1/q, q] holds 90 % of the next ratio, by the weights and one more unit of weight.
+def interval(weighted: list[tuple[float, float]]) -> tuple[float, float]:
+    """The interval that holds 90 % of the next ratio, by the weights and one more unit of weight for it.
 
-    Where that asks for more than there is, the furthest ratio is taken.
+    1 always lies inside, so that a prediction lies in its own band. Where the weights are too few for a tail
+    on each side it is [1/q, q]; where they are too few for that as well, q is the furthest there is.
+
+    Args:
+        weighted: (ratio, weight) pairs.
     """
-    ordered = sorted((abs(math.log(value)), weight) for value, weight in weighted)
-    wanted = COVERAGE_FRAC * (sum(weight for _, weight in ordered) + 1)
-    reached = 0.0
-    for distance, weight in ordered:
-        reached += weight
-        if reached >= wanted - 1e-9:
-            return math.exp(distance)
-    return math.exp(ordered[-1][0])
+    tail = (1 - COVERAGE_FRAC) / 2 * (sum(weight for _, weight in weighted) + 1)
+    if tail >= 1 - SLACK:
+        low = _reached(sorted(weighted), tail)
+        high = _reached(sorted(weighted, reverse=True), tail)
+        return min(low, 1.0), max(high, 1.0)
+    distances = sorted((abs(math.log(value)), weight) for value, weight in weighted)
+    factor = math.exp(_reached(distances, COVERAGE_FRAC * (sum(weight for _, weight in weighted) + 1)))
+    return 1 / factor, factor
+
+
+def _reached(ordered: list[tuple[float, float]], wanted: float) -> float:
+    """The first value at which the weights before it and its own add up to `wanted`; else the last."""
+    total = 0.0
+    for value, weight in ordered:
+        total += weight
+        if total >= wanted - SLACK:
+            return value
+    return ordered[-1][0]
 
 
 def held_out(found: list[Ratio]) -> dict[tuple[str, str], tuple[int, int]]:
     """For each runtime and task: runs inside a band that was made without their source, and runs in all."""
     counts: dict[tuple[str, str], list[int]] = {}
     for family in sorted({ratio.family for ratio in found}):
-        rows = {(w.runtime, w.task): w.factor for w in widths(r for r in found if r.family != family)}
+        rows = {(w.runtime, w.task): w for w in widths(r for r in found if r.family != family)}
         for ratio in (r for r in found if r.family == family):
             order = basis_order(ratio.runtime, ratio.task)
-            factor = next((rows[key] for _, *rest in order if (key := (rest[0], rest[1])) in rows), None)
-            inside = factor is not None and 1 / factor <= ratio.value <= factor
+            row = next((rows[key] for _, *rest in order if (key := (rest[0], rest[1])) in rows), None)
+            inside = row is not None and row.low <= ratio.value <= row.high
             tally = counts.setdefault((ratio.runtime, ratio.task), [0, 0])
             tally[0] += inside
             tally[1] += 1
@@ -167,13 +182,16 @@ def write(rows: Iterable[Width], path: Path, made_on: str) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in rows:
-            low, high = f"{1 / row.factor:.4f}", f"{row.factor:.4f}"
+            low, high = f"{row.low:.4f}", f"{row.high:.4f}"
             writer.writerow([row.runtime, row.task, DEVICE_LAYER, row.num_rows, low, high, made_on, HOW])
 
 
 def report(rows: Iterable[Width], held: Mapping[tuple[str, str], tuple[int, int]]) -> list[str]:
     """What the run found, for a terminal."""
-    lines = [f"{row.runtime:14} {row.task:9} {row.num_rows:5d} runs  x/{row.factor:.3f}" for row in rows]
+    lines = [
+        f"{row.runtime:14} {row.task:9} {row.num_rows:5d} runs  {row.low:.3f} to {row.high:.3f}"
+        for row in rows
+    ]
     lines.append("held out by source:")
     lines.extend(
         f"{key[0]:14} {key[1]:9} {inside:5d} of {total}" for key, (inside, total) in sorted(held.items())

@@ -1,5 +1,6 @@
 """A plan as plain JSON values: what `plan --json` prints and what a program may read."""
 
+from dataclasses import asdict
 from typing import Any
 
 from planner.issues import Issue
@@ -25,8 +26,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "approximate": list(plan.model.approximate),
         },
         "devices": [_device(device) for device in plan.devices],
-        "serving": None if plan.serving is None else _fields(plan.serving),
-        "host": _fields(plan.host),
+        "serving": None if plan.serving is None else asdict(plan.serving),
+        "host": asdict(plan.host),
         "issues": [issue_document(issue) for issue in plan.issues],
     }
 
@@ -41,10 +42,6 @@ def issue_document(issue: Issue) -> dict[str, Any]:
     }
 
 
-def _fields(block: Any) -> dict[str, Any]:
-    return {name: getattr(block, name) for name in block.__slots__}
-
-
 def _device(device: DevicePlan) -> dict[str, Any]:
     ledger = device.ledger
     return {
@@ -56,7 +53,7 @@ def _device(device: DevicePlan) -> dict[str, Any]:
         "usable_source": device.usable_source,
         "peak_bytes": device.peak_bytes,
         "peak_phase": str(device.peak_phase),
-        "band": None if device.band is None else _fields(device.band),
+        "band": None if device.band is None else asdict(device.band),
         "headroom_bytes": device.headroom_bytes,
         "verdict": str(device.verdict),
         "phases": {str(phase): _phase(device, phase) for phase in ledger.phases},

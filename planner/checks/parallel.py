@@ -20,25 +20,19 @@ def check_product(question: Question) -> Iterator[Issue]:
     parallel, devices = question.parallel, question.num_devices
     if parallel.stages:
         return
-    split = parallel.tensor * parallel.pipeline * parallel.context
-    product = split * (parallel.data or 1)
-    wrong = devices % split != 0 if parallel.data is None else product != devices
+    data = parallel.data or 1
+    product = parallel.tensor * parallel.pipeline * parallel.context * data
+    wrong = devices % product != 0 if parallel.data is None else product != devices
     if not wrong:
         return
     sizes = {
         "tensor": parallel.tensor,
         "pipeline": parallel.pipeline,
         "context": parallel.context,
-        "data": parallel.data or 1,
+        "data": data,
     }
-    field = next((name for name in ("data", "pipeline", "context", "tensor") if sizes[name] > 1), "data")
-    yield make(
-        "parallel_product",
-        f"parallel.{field}",
-        **(sizes | {"data": parallel.data}),
-        product=product,
-        devices=devices,
-    )
+    last = next((name for name in ("data", "pipeline", "context", "tensor") if sizes[name] > 1), "data")
+    yield make("parallel_product", f"parallel.{last}", product=product, devices=devices, **sizes)
 
 
 def check_tensor(question: Question) -> Iterator[Issue]:
