@@ -4,7 +4,7 @@ For every run the ratio observed / predicted of what a device held at its peak. 
 split-conformal interval of the ratios at 90 %, corrected for their number: 5 % to each side where there are
 enough runs for that (19), else the radius around 1 on a log scale. Rows for `*` (any runtime) weigh every
 source alike, so that the largest file does not decide for the rest; they are what a runtime without enough runs
-of its own gets, so they are wide.
+gets, so they are wide.
 
 The same run prints how often a band made without a source holds that source's runs.
 """
@@ -143,12 +143,23 @@ def interval(weighted: list[tuple[float, float]]) -> tuple[float, float]:
     """
     tail = (1 - COVERAGE_FRAC) / 2 * (sum(weight for _, weight in weighted) + 1)
     if tail >= 1 - SLACK:
-        low = _reached(sorted(weighted), tail)
-        high = _reached(sorted(weighted, reverse=True), tail)
+        low = _within(sorted(weighted), tail)
+        high = _within(sorted(weighted, reverse=True), tail)
         return min(low, 1.0), max(high, 1.0)
     distances = sorted((abs(math.log(value)), weight) for value, weight in weighted)
     factor = math.exp(_reached(distances, COVERAGE_FRAC * (sum(weight for _, weight in weighted) + 1)))
     return 1 / factor, factor
+
+
+def _within(ordered: list[tuple[float, float]], tail: float) -> float:
+    """The last value at which the weights before it and its own stay within `tail`."""
+    total, found = 0.0, ordered[0][0]
+    for value, weight in ordered:
+        total += weight
+        if total > tail + SLACK:
+            break
+        found = value
+    return found
 
 
 def _reached(ordered: list[tuple[float, float]], wanted: float) -> float:

@@ -32,7 +32,9 @@ def test_few_runs_give_the_corrected_quantile_on_both_sides(n: int, rank: int) -
     assert (low, high) == (pytest.approx(math.exp(-rank)), pytest.approx(math.exp(rank)))
 
 
-@pytest.mark.parametrize(("n", "low", "high"), [(19, 1, 19), (39, 2, 38), (99, 5, 95)])
+@pytest.mark.parametrize(
+    ("n", "low", "high"), [(19, 1, 19), (30, 1, 30), (39, 2, 38), (40, 2, 39), (99, 5, 95)]
+)
 def test_many_runs_leave_five_percent_on_each_side(n: int, low: int, high: int) -> None:
     values = [(math.exp(i - n / 2), 1.0) for i in range(1, n + 1)]
     found = interval(values)
