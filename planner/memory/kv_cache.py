@@ -1,5 +1,6 @@
 """What one token, and one sequence, adds to the caches of a layer."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +95,13 @@ def expanded_mla_shape(layer: Layer, tensor: int) -> CacheShape:
     return CacheShape(kind=AttentionKind.FULL, key=heads * shape.head_dim, value=heads * shape.v_head_dim)
 
 
+def counted(layers: tuple[Layer, ...]) -> list[tuple[Layer, int]]:
+    """Distinct layer objects with how often each stands in the list (a model shares equal layers)."""
+    times = Counter(map(id, layers))
+    by_id = dict(zip(map(id, layers), layers, strict=True))
+    return [(by_id[key], count) for key, count in times.items()]
+
+
 def model_shapes(
     model: ModelSpec, layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False
 ) -> dict[CacheShape, int]:
@@ -107,13 +115,9 @@ def shapes_by_count(
     layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False
 ) -> dict[CacheShape, int]:
     """Distinct cache shapes of some layers with how many layers have them, empty caches left out."""
-    made: dict[int, CacheShape] = {}
     counts: dict[CacheShape, int] = {}
-    for layer in layers:
-        shape = made.get(id(layer))
-        if shape is None:
-            mla = layer.attention.kind is AttentionKind.MLA
-            shape = expanded_mla_shape(layer, tensor) if mla and expand_mla else cache_shape(layer, tensor)
-            made[id(layer)] = shape
-        counts[shape] = counts.get(shape, 0) + 1
+    for layer, times in counted(layers):
+        mla = layer.attention.kind is AttentionKind.MLA
+        shape = expanded_mla_shape(layer, tensor) if mla and expand_mla else cache_shape(layer, tensor)
+        counts[shape] = counts.get(shape, 0) + times
     return {shape: count for shape, count in counts.items() if shape.kind is not AttentionKind.NONE}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from planner.memory.serving_weights import counted
+from planner.memory.kv_cache import counted
 from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec
 from planner.placement import Share
 from planner.units import ceil_div

@@ -121,9 +121,16 @@ def more_bits(layer: int, num_layers: int) -> bool:
     return layer < eighth or layer >= 7 * num_layers // 8 or (layer - eighth) % 3 == 2
 
 
-def zone(layer: int, num_layers: int) -> tuple[bool, bool, bool, bool]:
-    """What the rules can tell of a layer's place; equal zones get equal types."""
-    return (more_bits(layer, num_layers), layer < num_layers // 8, layer < num_layers // 16, layer < 4)
+def zones(first: int, last: int, num_layers: int) -> list[int]:
+    """What the rules can tell of each layer's place, as a number; equal zones get equal types."""
+    eighth, sixteenth, late = num_layers // 8, num_layers // 16, 7 * num_layers // 8
+    return [
+        (1 if i < eighth or i >= late or (i - eighth) % 3 == 2 else 0)
+        + (2 if i < eighth else 0)
+        + (4 if i < sixteenth else 0)
+        + (8 if i < 2 else 16 if i < 4 else 0)
+        for i in range(first, last)
+    ]
 
 
 def linear_type(linear: Linear, layer: Layer, index: int, model: ModelSpec, mix: Mixture) -> WeightFormat:

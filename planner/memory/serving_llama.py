@@ -4,13 +4,14 @@ Nothing is claimed in advance: the cache is allocated for the whole context at t
 buffer for the largest graph. Token embedding, layers and experts that don't go to a device stay on the host.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer
 from planner.memory.serving_entry import entry
-from planner.memory.serving_gguf import Mixture, embedding_type, linear_type, mixture, output_type, zone
+from planner.memory.serving_gguf import Mixture, embedding_type, linear_type, mixture, output_type, zones
 from planner.memory.serving_llama_buffers import compute_entries
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
@@ -173,12 +174,13 @@ def _add_layers(
     skip_experts: bool,
 ) -> None:
     """Layers grouped by what the type rules can tell apart, so that equal ones are counted once."""
-    groups: dict[tuple[int, tuple[bool, ...]], list[int]] = {}
-    for offset, layer in enumerate(layers):
-        groups.setdefault((id(layer), zone(start + offset, model.num_layers)), []).append(offset)
-    for offsets in groups.values():
-        layer, index, times = layers[offsets[0]], start + offsets[0], len(offsets)
-        _add_layer(elements, layer, index, times, model, files, scenario, skip_experts=skip_experts)
+    keys = list(zip(map(id, layers), zones(start, start + len(layers), model.num_layers), strict=True))
+    first = dict(zip(reversed(keys), range(len(layers) - 1, -1, -1), strict=True))
+    for key, times in Counter(keys).items():
+        offset = first[key]
+        _add_layer(
+            elements, layers[offset], start + offset, times, model, files, scenario, skip_experts=skip_experts
+        )
 
 
 def _add_layer(

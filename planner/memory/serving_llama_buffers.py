@@ -1,8 +1,10 @@
 """Scratch buffers of llama.cpp's compute graphs, on a device and on the host."""
 
+from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
+from planner.memory.kv_cache import model_shapes
 from planner.memory.serving_demand import longest_tokens
 from planner.memory.serving_entry import RUNNING, entry
 from planner.model.spec import Attention, AttentionKind, ModelSpec
@@ -70,10 +72,24 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
             moments.append("n*H*(d + v)*2 + min(A, n*H*(d + v)*4) + u*(H*l + l)*4")
         else:
             moments.append("u*H*(2*l + 3*d)*4")
+    if flash and scenario.runtime.name == "llama_cpp":
+        symbols["n"] = context
+        moments.append("u*(n*1.5 + 4*E)*4")
+    if scenario.serving.no_kv_offload and flash:
+        symbols |= {"n": context, "c": _largest_cache_bytes(share, scenario, model)}
+        moments.append("n*c + u*n*2 + u*8*E*4")
     if not flash:
         symbols |= {"n": context, "H": max(layer.attention.num_heads for layer in share.layers)}
         moments.append("u*(H*n + n + 6*E)*4")
     return moments
+
+
+def _largest_cache_bytes(share: Share, scenario: Scenario, model: ModelSpec) -> int:
+    """Keys and values of one token in one layer: a layer's cache on the host is copied when due."""
+    key = scenario.serving.kv_cache or "fp16"
+    value = scenario.serving.kv_cache_v or key
+    shapes = model_shapes(model, share.layers, 1)
+    return max((ceil(shape.token_bytes(key, value)) for shape in shapes), default=0)
 
 
 def host_compute_bytes(scenario: Scenario, model: ModelSpec) -> int:

@@ -2,7 +2,7 @@
 
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Symbol
-from planner.memory.kv_cache import STATEFUL, CacheShape, kv_heads_on_rank, model_shapes
+from planner.memory.kv_cache import STATEFUL, CacheShape, counted, kv_heads_on_rank, model_shapes
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, workload_tokens
@@ -15,7 +15,6 @@ from planner.memory.serving_vllm import (
     kv_formats,
     weight_entries,
 )
-from planner.memory.serving_weights import counted
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Scenario

@@ -3,9 +3,10 @@
 from typing import Final
 
 from planner.ledger import Category, Entry, Symbol
+from planner.memory.kv_cache import counted
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_entry import entry
-from planner.memory.serving_weights import counted, divided_weights
+from planner.memory.serving_weights import divided_weights
 from planner.memory.weight_formats import WeightFormat, config_value
 from planner.model.spec import AttentionKind, Layer, ModelSpec, Part, Split
 from planner.placement import Share

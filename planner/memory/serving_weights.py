@@ -1,10 +1,11 @@
 """Weights of a server on one device: elements by part of the model and number format."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
+from planner.memory.kv_cache import counted
 from planner.memory.serving_entry import LOADED, entry
 from planner.memory.weight_formats import FORMATS, WeightFormat, config_value
 from planner.model.spec import AttentionKind, Block, Layer, Linear, ModelSpec, Part, Split
@@ -115,14 +116,6 @@ def layer_elements(
             add(elements, linear.part, FORMATS["fp32"], linear.out_features * linear.copies * times)
     add(elements, Part.NORM, plain, layer.norm_params * times)
     add(elements, Part.ATTENTION, plain, layer.vector_params * times)
-
-
-def counted(layers: Iterable[Layer]) -> tuple[tuple[Layer, int], ...]:
-    """Distinct layer objects with how often each stands in the list (a model shares equal layers)."""
-    seen: dict[int, list[Layer]] = {}
-    for layer in layers:
-        seen.setdefault(id(layer), []).append(layer)
-    return tuple((group[0], len(group)) for group in seen.values())
 
 
 def embedding_elements(model: ModelSpec, tensor: int) -> int:
