@@ -16,8 +16,7 @@ from planner.checks.schema_errors import allowed_at, schema_issues
 from planner.checks.words import closest, shown
 from planner.hardware import Tables
 from planner.issues import Issue, ScenarioError, Severity
-from planner.model import ModelSpec, UnknownArchitecture, model_from_config, model_from_row
-from planner.model.from_config import BUILDERS
+from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_config, model_from_row
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving_gaps import not_modelled as serving_gaps
 from planner.training_gaps import not_modelled as training_gaps
@@ -124,7 +123,7 @@ def _refused(refusal: UnknownArchitecture, *, from_config: bool) -> Issue:
     bound = refusal.lower_bound_params
     kind = refusal.model_type[:60]
     if refusal.reason == "unknown_model_type":
-        given, near = refusal.value or shown(kind), closest(kind, BUILDERS)
+        given, near = refusal.value or shown(kind), closest(kind, MODEL_TYPES)
         return make("model_type_unknown", field, given=given, closest=near, lower_bound_params=bound)
     if refusal.reason == "missing_key":
         return make("config_key_missing", field, key=key, model_type=kind)

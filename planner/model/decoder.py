@@ -93,6 +93,8 @@ def read_windows(f: Fields, style: Style, num_layers: int) -> Sequence[Window]:
     if types is not None:
         by_type = {name: _typed_window(f, name, style) for name in dict.fromkeys(types)}
         return [by_type[name] for name in types]
+    if style.slides is Slides.FLAGGED and not f.flag("use_sliding_window", default=False):
+        return (FULL,) * num_layers
     window = f.optional_size("sliding_window", span=POSITIONS) or style.window
     if window is None:
         return (FULL,) * num_layers
@@ -102,7 +104,7 @@ def read_windows(f: Fields, style: Style, num_layers: int) -> Sequence[Window]:
 def _default_windows(f: Fields, style: Style, num_layers: int, slide: Window) -> Sequence[Window]:
     if style.slides is Slides.ALWAYS:
         return (slide,) * num_layers
-    if style.slides is Slides.FLAGGED and f.flag("use_sliding_window", default=False):
+    if style.slides is Slides.FLAGGED:
         first = f.size("max_window_layers", span=(0, LAYERS[1]))
         return [slide if index >= first else FULL for index in range(num_layers)]
     if style.slides is Slides.MOST:

@@ -1,6 +1,5 @@
 """Typed reading of a config: every value is checked for type and range before a formula sees it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -94,9 +93,7 @@ class Fields:
         key, value = self.raw(*keys)
         if value is None:
             return self.missing(key) if default is None else default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.refuse(key, value, f"{span[0]}..{span[1]}")
-        if not span[0] <= value <= span[1]:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not span[0] <= value <= span[1]:
             self.refuse(key, value, f"{span[0]}..{span[1]}")
         return value
 

@@ -1,51 +1,12 @@
 """A model description from a Hugging Face config.json."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.model import (
-    dense_decoders,
-    dual_encoders,
-    encoder_decoder,
-    encoders,
-    gemma,
-    gpt,
-    gpt_variants,
-    hybrid,
-    hyper,
-    mamba,
-    megatron,
-    mla_moe,
-    moe,
-    moe_variants,
-    multimodal,
-    nas,
-)
 from planner.model.fields import VOCAB, WIDTH, Fields, shown
+from planner.model.registry import FAMILY_OF, MULTIMODAL, builder_of
 from planner.model.spec import ModelSpec, UnknownArchitecture
-
-BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
-    **dense_decoders.BUILDERS,
-    **gpt.BUILDERS,
-    **gpt_variants.BUILDERS,
-    **moe.BUILDERS,
-    **moe_variants.BUILDERS,
-    **mla_moe.BUILDERS,
-    **hyper.BUILDERS,
-    **hybrid.BUILDERS,
-    **mamba.BUILDERS,
-    **gemma.BUILDERS,
-    **nas.BUILDERS,
-    **encoders.BUILDERS,
-    **dual_encoders.BUILDERS,
-    **encoder_decoder.BUILDERS,
-    **megatron.BUILDERS,
-}
-"""Builder of every modelled `model_type` that stands alone."""
-
-MODEL_TYPES = tuple(sorted({*BUILDERS, *multimodal.WRAPPERS}))
-"""Every `model_type` that can be described."""
 
 
 def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> ModelSpec:
@@ -72,15 +33,15 @@ def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> Mo
 
 
 def _build(f: Fields) -> ModelSpec:
-    wrapper = multimodal.WRAPPERS.get(f.model_type)
-    if wrapper is not None:
-        return multimodal.build(f, wrapper, BUILDERS)
-    builder = BUILDERS.get(f.model_type)
+    if FAMILY_OF.get(f.model_type) == MULTIMODAL:
+        from planner.model import multimodal  # noqa: PLC0415 -- loaded when first needed, as the families are
+
+        return multimodal.build(f)
+    builder = builder_of(f.model_type)
     if builder is None:
         name = shown(f.model_type)
-        raise UnknownArchitecture(
-            name.strip("'\""), "unknown_model_type", "model_type", _lower_bound(f.config), value=name
-        )
+        bound = _lower_bound(f.config)
+        raise UnknownArchitecture(name[1:-1], "unknown_model_type", "model_type", bound, value=name)
     return builder(f)
 
 

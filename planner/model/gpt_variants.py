@@ -1,4 +1,4 @@
-"""MPT, OPT and ChatGLM: relatives of GPT-2 with rules of their own.
+"""MPT, OPT, ChatGLM and the first Qwen: relatives of GPT-2 with rules of their own.
 
 Source: the modeling files of transformers 5.24; llm-foundry for what its MPT has beyond them; ChatGLM's
 repository.
@@ -135,8 +135,39 @@ def chatglm(f: Fields) -> ModelSpec:
     )
 
 
+def qwen(f: Fields) -> ModelSpec:
+    """The first Qwen: `intermediate_size` counts gate and up together, biases on `c_attn` only."""
+    hidden = f.size("hidden_size")
+    heads = f.size("num_attention_heads", span=HEADS)
+    vocab = f.size("vocab_size", span=VOCAB)
+    count = f.size("num_hidden_layers", span=LAYERS)
+    width = f.divides("2", 2, "intermediate_size", f.size("intermediate_size"))
+    head_dim = f.optional_size("kv_channels", "head_dim")
+    if head_dim is None:
+        head_dim = f.divides("num_attention_heads", heads, "hidden_size", hidden)
+    bias = not f.flag("no_bias", default=True)
+    norm, norm_params = read_norm(f, Style(), hidden)
+    shape = grouped(heads, heads, head_dim)
+    names = AttentionNames(fused="c_attn", output="c_proj")
+    mixer = Mixer(
+        shape=shape,
+        linears=attention_matrices(hidden, shape, names, qkv_bias=True, output_bias=bias),
+    )
+    feed = dense_feed(hidden, width, MlpNames(gate="w2", up="w1", down="c_proj"), gated=True, bias=bias)
+    layers = stack([mixer] * count, [feed] * count, 2 * norm_params)
+    body = Body(hidden=hidden, vocab=vocab, layers=layers, norm=norm, norm_params=norm_params)
+    return body.spec(
+        f,
+        positions=f.optional_size("max_position_embeddings", "seq_length", span=POSITIONS),
+        act="silu",
+        position="rope",
+        tie=False,
+    )
+
+
 BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "mpt": mpt,
     "opt": opt,
     "chatglm": chatglm,
+    "qwen": qwen,
 }

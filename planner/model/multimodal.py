@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from planner.model import vision
 from planner.model.fields import Fields
+from planner.model.registry import builder_of
 from planner.model.spec import Block, ModelSpec, UnknownArchitecture
 
-Builder = Callable[[Fields], ModelSpec]
 Projector = Callable[[Fields, int, int], int]
 
 NOT_COUNTED = "{}_not_counted"
@@ -91,17 +91,12 @@ def text_fields(f: Fields, wrapper: Wrapper) -> Fields:
     return Fields(joined, f.model_type, nested.prefix)
 
 
-def build(f: Fields, wrapper: Wrapper, builders: Mapping[str, Builder]) -> ModelSpec:
-    """A language model with what is around it.
-
-    Args:
-        f: The whole config.
-        wrapper: The class.
-        builders: Builders of language models.
-    """
+def build(f: Fields) -> ModelSpec:
+    """A language model with what is around it."""
+    wrapper = WRAPPERS[f.model_type]
     text = text_fields(f, wrapper)
     name = text.text("model_type", default=wrapper.text) if text is not f else wrapper.text or ""
-    builder = builders.get(name)
+    builder = builder_of(name)
     if builder is None:
         raise UnknownArchitecture(f.model_type, "unknown_model_type", f"{text.prefix}model_type", value=name)
     spec = builder(text)

@@ -6,7 +6,7 @@ Source: `modeling_decilm.py` and `configuration_decilm.py` in the models' reposi
 from collections.abc import Callable
 from dataclasses import replace
 
-from planner.model.decoder import Trunk, decoder_spec, grouped, stack
+from planner.model.decoder import Trunk, decoder_spec, grouped
 from planner.model.fields import HEADS, LAYERS, VOCAB, Fields
 from planner.model.parts import (
     NO_FEED,
@@ -16,13 +16,15 @@ from planner.model.parts import (
     Mixer,
     attention_matrices,
     dense_feed,
+    join,
     matrix,
 )
-from planner.model.spec import ModelSpec, Part
+from planner.model.spec import Layer, ModelSpec, Part
 from planner.model.style import Style
 from planner.units import round_up
 
 _STYLE = Style()
+_FACTOR = (1e-6, 1e3)
 
 
 def nemotron_nas(f: Fields) -> ModelSpec:
@@ -33,16 +35,15 @@ def nemotron_nas(f: Fields) -> ModelSpec:
     blocks = f.items("block_configs", count)
     if blocks is None:
         f.missing("block_configs")
-    mixers: dict[str, Mixer] = {}
-    feeds: dict[str, Feed] = {}
+    made: dict[tuple[_Choice, _Choice], Layer] = {}
     layers = []
     for block in blocks:
         attention, ffn = block.nested("attention"), block.nested("ffn")
-        mixer = mixers.setdefault(repr(attention.config), _mixer(f, attention, hidden, heads))
-        feed = feeds.setdefault(repr(ffn.config), _feed(ffn, hidden))
-        norms = hidden * ((mixer is not NO_MIXER) + (feed is not NO_FEED))
-        layers.append((mixer, feed, norms))
-    made = {(id(m), id(g)): stack((m,), (g,), norms)[0] for m, g, norms in layers}
+        key = (_choice(attention), _choice(ffn))
+        if key not in made:
+            mixer, feed = _mixer(f, attention, hidden, heads), _feed(ffn, hidden)
+            made[key] = join(mixer, feed, hidden * ((mixer is not NO_MIXER) + (feed is not NO_FEED)))
+        layers.append(made[key])
     trunk = Trunk(
         hidden_size=hidden,
         num_layers=count,
@@ -50,7 +51,21 @@ def nemotron_nas(f: Fields) -> ModelSpec:
         norm="rms_norm",
         norm_params=hidden,
     )
-    return decoder_spec(f, _STYLE, trunk, tuple(made[id(m), id(g)] for m, g, _ in layers))
+    return decoder_spec(f, _STYLE, trunk, tuple(layers))
+
+
+_Choice = tuple[bool, bool, int | None, int | None, float]
+
+
+def _choice(block: Fields) -> _Choice:
+    """What a block's half is made of; equal choices are equal layers."""
+    return (
+        block.flag("no_op", default=False),
+        block.flag("replace_with_linear", default=False),
+        block.optional_size("n_heads_in_group", span=HEADS),
+        block.optional_size("intermediate_size"),
+        block.number("ffn_mult", span=_FACTOR, default=0.0),
+    )
 
 
 def _mixer(f: Fields, block: Fields, hidden: int, heads: int) -> Mixer:
@@ -74,7 +89,7 @@ def _feed(block: Fields, hidden: int) -> Feed:
         return replace(NO_FEED, linears=(matrix("linear_mlp", hidden, hidden, Part.MLP),))
     width = block.optional_size("intermediate_size")
     if width is None:
-        factor = block.number("ffn_mult", span=(1e-6, 1e3))
+        factor = block.number("ffn_mult", span=_FACTOR)
         width = round_up(int(2 * factor * hidden / 3), 256)
     return dense_feed(hidden, width)
 
