@@ -7,14 +7,14 @@ from typing import Any, Final
 from planner.placement import stage_layers
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
-from planner.units import MIB
+from planner.units import mib_bytes
 from ui.answers import answer
 from ui.document import Document, put_all
 from ui.numbers import ranges, whole
 from ui.tasks import with_task
 
 MOST_SHOWN: Final = 6
-LEAST_EFFECT_BYTES: Final = MIB
+LEAST_EFFECT_BYTES: Final = mib_bytes(64)
 SHORTEST_SEQUENCE: Final = 512
 ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
 NEXT_SHARDING: Final = {"none": "zero1", "zero1": "zero2", "zero2": "zero3"}

@@ -1,7 +1,7 @@
 """A scenario document as plain JSON values, read and changed by dotted path.
 
-The form edits this and nothing else. Functions return new documents;
- what the form does not show is carried along untouched.
+The form edits this and nothing else. Functions return new documents; what the form does not show is carried
+along untouched.
 """
 
 import json

@@ -28,7 +28,7 @@ def largest_sequence(document: Document, plan: Plan) -> int:
     most = plan.model.max_position_embeddings or LONGEST_SEQUENCE
     steps = max(1, min(most, LONGEST_SEQUENCE) // SEQUENCE_STEP)
     return SEQUENCE_STEP * _largest(
-        lambda n: _fits(document, {SEQUENCE: n * SEQUENCE_STEP}),
+        lambda n: _fits(document, {SEQUENCE: n * SEQUENCE_STEP}, plan),
         start=plan.resolved.training.sequence_length // SEQUENCE_STEP,
         most=steps,
     )
@@ -37,7 +37,7 @@ def largest_sequence(document: Document, plan: Plan) -> int:
 def largest_micro_batch(document: Document, plan: Plan) -> int:
     """Largest micro-batch that fits at this sequence length; 0 where not even one does."""
     return _largest(
-        lambda n: _fits(document, {MICRO_BATCH: n}),
+        lambda n: _fits(document, {MICRO_BATCH: n}, plan),
         start=plan.resolved.training.micro_batch,
         most=LARGEST_BATCH,
     )
@@ -86,9 +86,14 @@ def _cell(document: Document, plan: Plan, changes: dict[str, int], *, same: bool
     return Cell(found.worst.headroom_bytes, found.verdict)
 
 
-def _fits(document: Document, changes: dict[str, int]) -> bool:
+def _fits(document: Document, changes: dict[str, int], plan: Plan) -> bool:
+    """Whether it fits by the rule of the verdict; where there is no band to judge by, by the estimate alone."""
     found = answer(put_all(document, changes)).plan
-    return found is not None and found.verdict is Verdict.FITS
+    if found is None:
+        return False
+    if plan.verdict is Verdict.UNKNOWN:
+        return found.worst.headroom_bytes is not None and found.worst.headroom_bytes >= 0
+    return found.verdict is Verdict.FITS
 
 
 def _largest(fits: Callable[[int], bool], *, start: int, most: int) -> int:

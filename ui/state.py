@@ -1,7 +1,7 @@
 """The one document of a session: where it comes from, how widgets edit it, how it gets into the address bar.
 
-Widgets are controlled: each shows a value read from the document, and what differs from the shown value at the
-start of a run is an edit. So the question is built once a run, before anything is drawn, and fields that no
+Widgets are controlled: each shows a value read from the document, and what differs from the shown value when
+a run starts is an edit. So the question is built once a run, before anything is drawn, and fields that no
 widget shows survive.
 """
 

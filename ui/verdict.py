@@ -37,8 +37,11 @@ def headline(plan: Plan, words: Words) -> Safe:
     """The verdict with its number."""
     worst = plan.worst
     gpu = gpu_name(worst, words)
-    if plan.verdict is Verdict.UNKNOWN or worst.headroom_bytes is None:
-        return words.html("verdict.unknown.head", gpu=gpu, needs=gib1(worst.peak_bytes))
+    if worst.headroom_bytes is None or worst.usable_bytes is None:
+        return words.html("verdict.unknown.card", gpu=gpu, needs=gib1(worst.peak_bytes))
+    if plan.verdict is Verdict.UNKNOWN:
+        usable = gib1(worst.usable_bytes)
+        return words.html("verdict.unknown.band", gpu=gpu, needs=gib1(worst.peak_bytes), usable=usable)
     many = len(worst.indices) > 1
     if worst.headroom_bytes < 0:
         key = "verdict.short.many" if many else "verdict.short.one"
@@ -66,12 +69,12 @@ def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Wor
     worst = plan.worst
     largest = sorted(worst.ledger.by_category(worst.peak_phase).items(), key=lambda item: -item[1])[:2]
     parts = words("why.and").join(
-        words("why.part", part=words(f"category.{category.value}").lower(), gib=gib1(size))
-        for category, size in largest
+        words("why.part", part=words(f"part.{category.value}"), gib=gib1(size)) for category, size in largest
     )
     facts = {
         "phase": words(f"phase.{worst.peak_phase.value}.while"),
         "gpu": gpu_name(worst, words),
+        "verb": words("why.needs.one" if len(worst.indices) == 1 else "why.needs.other"),
         "needs": gib1(worst.peak_bytes),
         "card": card_name(worst.gpu_name),
         "parts": parts,
@@ -213,7 +216,7 @@ def _phase_cell(worst: DevicePlan, words: Words) -> tuple[Safe, Safe, Safe]:
     below = Safe("")
     if at_peak:
         category = max(at_peak, key=lambda c: (at_peak[c] - least[c], at_peak[c]))
-        part = words(f"category.{category.value}").lower()
+        part = words(f"part.{category.value}")
         below = words.html("strip.largest", part=part, gib=gib1(at_peak[category]))
     return words.html("strip.phase"), words.html(f"phase.{worst.peak_phase.value}.name"), below
 

@@ -12,7 +12,7 @@ from ui.charts import fit_map, gpu_bars, phases
 from ui.examples import story_of
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
-from ui.numbers import DASH, gib2, ranges, signed_gib, whole
+from ui.numbers import DASH, gib1, gib2, ranges, signed_gib, whole
 from ui.pages.frame import Frame, begin, plot
 from ui.share import draw_share
 from ui.state import link_issues, load
@@ -87,7 +87,8 @@ def _problems(frame: Frame) -> None:
     errors = frame.desk.answer.errors
     if errors:
         items = parts.bullets(issue_html(issue, words) for issue in errors)
-        st.html(parts.note("bad", Safe(f'<span role="alert">{words.html("stale.note")}</span>{items}')))
+        head = words.html("stale.note" if frame.plan is not None else "stale.mend")
+        st.html(parts.note("bad", Safe(f'<span role="alert">{head}</span>{items}')))
         return
     rest = [
         i for i in frame.desk.answer.issues if i.severity is Severity.WARNING and i not in frame.desk.shown
@@ -178,7 +179,10 @@ def _largest(frame: Frame, plan: Plan) -> None:
             context=whole(served.context_tokens),
             per_token=whole(served.kv_bytes_per_token),
         )
-        st.html(f'<div class="p">{body}</div>')
+        reserves = words.html(
+            "largest.reserves", needs=gib1(served.needs_bytes), reserves=gib1(served.reserves_bytes)
+        )
+        st.html(f'<div class="p">{body}</div><div class="p">{reserves}</div>')
         return
     sequence, batch = largest_sequence(frame.document, plan), largest_micro_batch(frame.document, plan)
     if not sequence and not batch:
