@@ -3,8 +3,8 @@
 For every run the ratio observed / predicted of what a device held at its peak. A band row holds the
 split-conformal interval of the ratios at 90 %, corrected for their number: 5 % to each side where there are
 enough runs for that (19), else the radius around 1 on a log scale. Rows for `*` (any runtime) weigh every
-source alike, so that the largest file does not decide for the rest; they are what a runtime without enough runs
-gets, so they are wide.
+source alike, so that the largest file does not decide for the rest; they are what a runtime without enough
+runs gets, so they are wide.
 
 The same run prints how often a band made without a source holds that source's runs.
 """
