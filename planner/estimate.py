@@ -6,9 +6,9 @@ from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
 from planner.placement import Share
-from planner.placement_llama_cpp import place_job
+from planner.placement_fit import fit_to_memory, place_job
 from planner.plan_types import DevicePlan, Known, PeakBand, Plan, Verdict
-from planner.resolve import resolve
+from planner.resolve import apply, resolve
 from planner.scenario import Scenario
 from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
 from planner.training import trainable_params, training_ledger
@@ -35,6 +35,9 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     issues = check(scenario, resolved, model, tables)
     if any(issue.severity is Severity.ERROR for issue in issues):
         raise ScenarioError(issues)
+    fitted = fit_to_memory(resolved, model, tables)
+    resolved = apply(resolved, fitted) if fitted else resolved
+    defaults += tuple((path, str(value)) for path, value in fitted.items())
     shares = place_job(resolved, model, tables)
     if resolved.is_training:
         ledgers = tuple(training_ledger(share, resolved, model, tables) for share in shares)

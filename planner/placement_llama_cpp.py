@@ -12,7 +12,7 @@ from itertools import accumulate
 from planner.hardware import Gpu, Tables, gpu_for
 from planner.memory.serving_demand import version_of
 from planner.model.spec import ModelSpec
-from planner.placement import Share, expand_devices, place
+from planner.placement import Share, expand_devices
 from planner.scenario import Device, Scenario
 
 LLAMA_FAMILY = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
@@ -95,10 +95,3 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
             )
         )
     return tuple(shares)
-
-
-def place_job(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
-    """Every group of devices with its share, by the rules of the scenario's runtime."""
-    if scenario.task == "serve" and scenario.runtime.name in LLAMA_FAMILY:
-        return place_layers(scenario, model, tables)
-    return place(scenario, model, tables)

@@ -25,7 +25,7 @@ def llama_answer(
     key = scenario.serving.kv_cache or "fp16"
     value = scenario.serving.kv_cache_v or key
     shapes = device_shapes(share, scenario, model)
-    capped = caps_windows(scenario)
+    capped = caps_windows(scenario, model)
     token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if s.window is None or not capped)
     state = sum(n * (s.state + s.conv) * 4 for s, n in shapes.items() if s.kind in STATEFUL)
     context = longest_tokens(scenario, model)

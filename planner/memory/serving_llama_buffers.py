@@ -39,6 +39,7 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
         moments += _layer_moments(share, scenario, model, symbols)
     widest = f"max({', '.join(moments)})" if len(moments) > 1 else moments[0]
     exact = share.holds_head and bool(scenario.serving.flash_attention) and not _latent(share)
+    exact = exact and scenario.runtime.name != "ollama"
     return [
         entry(
             Category.ACTIVATIONS, "compute_buffer", widest, tuple(symbols.items()), "llama_compute_buffer",

@@ -14,6 +14,11 @@ from planner.units import ceil_div, round_up
 CELL_STEP: Final = 256
 WINDOW_CACHE_FROM: Final = 5432
 """First llama.cpp build with a short cache for windowed layers."""
+WINDOWED_MODELS: Final = frozenset({
+    "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "cohere2", "gpt_oss",
+    "llama4", "llama4_text", "exaone4", "olmo3", "smallthinker", "mimo_v2_flash", "step3p5",
+})  # fmt: skip
+"""Models whose windows llama.cpp follows; others (Mistral-7B, Phi-3) are run with full attention."""
 LATENT_FROM: Final = 5227
 """First build that caches the latent of MLA models."""
 LATENT_VALUES_UNTIL: Final = 7600
@@ -42,7 +47,7 @@ def cells_of(shape: CacheShape, scenario: Scenario, model: ModelSpec) -> int:
     context.
     """
     context = context_of(scenario, model)
-    if shape.window is None or shape.kind not in WINDOWED or not caps_windows(scenario):
+    if shape.window is None or shape.kind not in WINDOWED or not caps_windows(scenario, model):
         return context
     slots = sequences_of(scenario)
     own = round_up(ceil_div(context, slots), CELL_STEP)
@@ -50,10 +55,10 @@ def cells_of(shape: CacheShape, scenario: Scenario, model: ModelSpec) -> int:
     return slots * round_up(min(own, shape.window + step), CELL_STEP)
 
 
-def caps_windows(scenario: Scenario) -> bool:
-    """Whether the engine gives windowed layers a cache of their own."""
+def caps_windows(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether the engine gives the model's windowed layers a cache of their own."""
     name = scenario.runtime.name
-    if name == "ik_llama_cpp":
+    if name == "ik_llama_cpp" or model.model_type not in WINDOWED_MODELS:
         return False
     return name == "ollama" or build_of(scenario) >= WINDOW_CACHE_FROM
 

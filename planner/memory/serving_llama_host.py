@@ -7,7 +7,6 @@ from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import elements_bytes
 from planner.model.spec import ModelSpec
 from planner.placement import Share
-from planner.placement_llama_cpp import offloaded_from
 from planner.plan_types import ServingHost
 from planner.resolve import apply
 from planner.scenario import Scenario
@@ -35,8 +34,8 @@ def _weights(ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec) 
 
 def _caches(shares: tuple[Share, ...], scenario: Scenario, model: ModelSpec) -> int:
     """Caches of layers that stay on the host, or of all layers with `no_kv_offload`."""
-    first = 0 if scenario.serving.no_kv_offload else offloaded_from(model.num_layers, scenario)
-    last = model.num_layers if scenario.serving.no_kv_offload else min(first, model.num_layers)
+    held = [share.layer_range[0] for share in shares if share.layers]
+    last = model.num_layers if scenario.serving.no_kv_offload or not held else min(held)
     layers = model.layers[0:last]
     if not layers or not shares:
         return 0

@@ -7,7 +7,7 @@ from typing import Literal
 from planner.model.spec import ModelSpec
 from planner.scenario import Scenario
 
-Value = str | int | float | bool | tuple[str, ...]
+Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...]
 Defaults = Mapping[str, Value]
 
 
