@@ -49,11 +49,12 @@ def packed(document: object, *, version: int = 1) -> str:
 # --- generated scenarios: every field of the published schema
 
 
-def _strategy(node: dict[str, Any]) -> st.SearchStrategy[Any]:
+def strategy(node: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that a node of the published schema allows."""
     if "$ref" in node:
         node = SCHEMA["$defs"][node["$ref"].rpartition("/")[2]]
     if "anyOf" in node:
-        return st.one_of([_strategy(choice) for choice in node["anyOf"] if choice.get("type") != "null"])
+        return st.one_of([strategy(choice) for choice in node["anyOf"] if choice.get("type") != "null"])
     if "enum" in node:
         return st.sampled_from(node["enum"])
     if "const" in node:
@@ -66,7 +67,7 @@ def _of_type(node: dict[str, Any], kind: str | None) -> st.SearchStrategy[Any]:
         return _object(node)
     if kind == "array":
         high = min(node.get("maxItems", 4), 4)
-        return st.lists(_strategy(node["items"]), min_size=node.get("minItems", 0), max_size=high)
+        return st.lists(strategy(node["items"]), min_size=node.get("minItems", 0), max_size=high)
     if kind == "string":
         return _text(node)
     if kind == "integer":
@@ -92,13 +93,13 @@ def _object(node: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.dictionaries(
             st.text(string.ascii_lowercase + "_", min_size=1, max_size=12), inner, max_size=5
         )
-    fields = {name: _strategy(inner) for name, inner in node["properties"].items()}
+    fields = {name: strategy(inner) for name, inner in node["properties"].items()}
     required = {name: fields.pop(name) for name in node.get("required", ())}
     return st.fixed_dictionaries(required, optional=fields)
 
 
 @settings(max_examples=150, deadline=None)
-@given(_strategy(SCHEMA))
+@given(strategy(SCHEMA))
 def test_round_trip_of_any_scenario(document: dict[str, Any]) -> None:
     scenario = scenario_of(document)
     text = encode(scenario)
