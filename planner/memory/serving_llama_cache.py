@@ -15,8 +15,8 @@ CELL_STEP: Final = 256
 WINDOW_CACHE_FROM: Final = 5432
 """First llama.cpp build with a short cache for windowed layers."""
 WINDOWED_MODELS: Final = frozenset({
-    "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "cohere2", "gpt_oss",
-    "llama4", "llama4_text", "exaone4", "olmo3", "smallthinker", "mimo_v2_flash", "step3p5",
+    "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "cohere2",
+    "gpt_oss", "llama4", "llama4_text", "exaone4", "olmo3", "smallthinker", "mimo_v2_flash", "step3p5",
 })  # fmt: skip
 """Models whose windows llama.cpp follows; others (Mistral-7B, Phi-3) are run with full attention."""
 LATENT_FROM: Final = 5227

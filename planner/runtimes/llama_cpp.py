@@ -5,7 +5,6 @@ from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
 
-
 AUTO_SLOTS_FROM = 7400
 """Build from about which the server opens four slots unless told."""
 
