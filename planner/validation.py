@@ -91,20 +91,25 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
 
     Raises:
         ScenarioError: No model, an id that the catalog lacks, or an architecture without closed forms.
-            The issue's field is `model.id` or `model.config.<key>`.
+            The issue's field is `model.id` or `model.config.<key>`. Unknown cards are named with it.
     """
     choice = scenario.model
     try:
         if choice.config is not None:
             return _from_config(json.dumps(dict(choice.config), sort_keys=True), choice.id or "")
-        if choice.id is None:
-            raise ScenarioError((make("model_not_given", "model.id", allowed="id, config"),))
-        if choice.id not in tables.models:
-            found = closest(choice.id, tables.models)
-            raise ScenarioError((make("model_id_unknown", "model.id", given=choice.id[:80], closest=found),))
-        return _from_catalog(choice.id, tables)
+        if choice.id is not None and choice.id in tables.models:
+            return _from_catalog(choice.id, tables)
+        problem = _not_found(choice.id, tables)
     except UnknownArchitecture as refusal:
-        raise ScenarioError((_refused(refusal, from_config=choice.config is not None),)) from refusal
+        problem = _refused(refusal, from_config=choice.config is not None)
+    raise ScenarioError((problem, *gpu_issues(scenario, tables)))
+
+
+def _not_found(model_id: str | None, tables: Tables) -> Issue:
+    if model_id is None:
+        return make("model_not_given", "model.id", allowed="id, config")
+    near = closest(model_id, tables.models)
+    return make("model_id_unknown", "model.id", given=model_id[:80], closest=near)
 
 
 @lru_cache(maxsize=64)

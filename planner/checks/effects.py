@@ -45,7 +45,7 @@ def _method(question: Question) -> str:
 JOB_RULES: Final = (
     Rule(("training",), "job_serves", lambda q: q.trains),
     Rule(("serving",), "job_trains", lambda q: not q.trains),
-    Rule(("adapter",), "task_has_no_adapter", lambda q: q.resolved.task in ("lora", "qlora")),
+    Rule(("adapter",), "task_has_no_adapter", lambda q: q.resolved.task in ("lora", "qlora", "serve")),
     Rule(
         (
             "workload.concurrency",
@@ -196,6 +196,8 @@ def check_reserved(question: Question) -> Iterator[Issue]:
     for field, reason in RESERVED:
         if question.given(field):
             yield make("not_modelled", field, reason=reason)
+    if question.given("adapter") and not question.trains:
+        yield make("not_modelled", "adapter", reason="serving_adapters")
     if question.asked.hardware.driver_spill:
         yield make("not_modelled", "hardware.driver_spill", reason="driver_spill")
     for field in TIME_AND_COST:

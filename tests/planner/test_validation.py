@@ -472,6 +472,19 @@ def test_no_model_at_all() -> None:
     assert caught.value.issues[0].code == "model_not_given"
 
 
+def test_an_unknown_card_is_named_beside_an_unknown_model() -> None:
+    asked = document(model={"id": "no/such"}, hardware__devices=[{"gpu": "h100"}])
+    with pytest.raises(ScenarioError) as caught:
+        model_for(Scenario.model_validate(asked), TABLES)
+    assert [issue.code for issue in caught.value.issues] == ["model_id_unknown", "gpu_unknown"]
+
+
+def test_adapters_on_a_server_are_not_modelled_rather_than_without_effect() -> None:
+    codes = found(task="serve", runtime__name="vllm", adapter={"rank": 8})
+    assert codes["not_modelled"].field == "adapter"
+    assert "no_effect" not in codes
+
+
 # --- the table of codes
 
 
