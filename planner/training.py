@@ -1,5 +1,7 @@
 """Training memory: the ledger of one device, from its share of the job."""
 
+from collections.abc import Sequence
+
 from planner.hardware import Tables
 from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, make_ledger
 from planner.memory import runtime
@@ -10,6 +12,8 @@ from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
+from planner.training_backward import backward_entries
+from planner.training_loss import loss_entries
 from planner.training_overheads import communication_entries, host_need_of, runtime_entries
 from planner.training_setup import Setup, setup_for
 from planner.training_states import (
@@ -21,8 +25,6 @@ from planner.training_states import (
     total,
     weight_entries,
 )
-from planner.training_backward import backward_entries
-from planner.training_loss import loss_entries
 from planner.training_step import Step, kept_output_entries, saved_entries
 
 __all__ = ["host_need", "trainable_params", "training_ledger"]
@@ -54,8 +56,7 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
         *communication_entries(step, tensors, groups),
         *runtime_entries(share, scenario, tables),
     ]
-    ledger = make_ledger(entries, TRAINING_PHASES)
-    return make_ledger([*ledger.entries, _allocator_cache(ledger, scenario, tables)], TRAINING_PHASES)
+    return make_ledger([*entries, _allocator_cache(entries, scenario, tables)], TRAINING_PHASES)
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:
@@ -95,9 +96,10 @@ def _offloaded(setup: Setup, entries: list[Entry]) -> list[Entry]:
     return [] if setup.parallel.offload.parameters != "none" else entries
 
 
-def _allocator_cache(ledger: Ledger, scenario: Scenario, tables: Tables) -> Entry:
+def _allocator_cache(entries: Sequence[Entry], scenario: Scenario, tables: Tables) -> Entry:
     share = runtime.slack_frac(scenario.runtime.allocator, tables)
-    peak = ledger.peak(Layer.ALLOCATED)[1]
+    live = [entry for entry in entries if entry.layer is Layer.ALLOCATED]
+    peak = max(sum(entry.bytes for entry in live if phase in entry.phases) for phase in TRAINING_PHASES)
     return item(
         Category.ALLOCATOR, "allocator_cache", -(-share * peak // 1), "ceil(f*A)", {"f": share, "A": peak},
         "allocator_slack", layer=Layer.RESERVED, estimate=True,

@@ -1,6 +1,7 @@
 """The tensors one device holds, by shape: what is counted for weights, gradients and optimizer states."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,14 +64,10 @@ class Division:
     copies_tied_head: bool = False
 
 
-def distinct(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
+def distinct(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
     """Layers that are not the same object, with how often each occurs, in order of first appearance."""
-    counts: dict[int, int] = {}
-    first: dict[int, Layer] = {}
-    for layer in layers:
-        key = id(layer)
-        counts[key] = counts.get(key, 0) + 1
-        first.setdefault(key, layer)
+    counts = Counter(map(id, layers))
+    first = dict(zip(map(id, layers), layers, strict=True))
     return [(first[key], count) for key, count in counts.items()]
 
 

@@ -1,7 +1,6 @@
 """The tensors that get gradients on one device."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 from planner.memory.adapters import (
     EMBEDDING_NAMES,
@@ -22,7 +21,7 @@ def adapter_tensors(share: Share, model: ModelSpec, adapter: Adapter, division: 
     """Every tensor an adapter adds on this device, and the copies it trains of whole modules."""
     prompts = adapter.method in PROMPT_METHODS
     tensors: list[Tensor] = []
-    for layer, count in distinct(chain(_acted_on(share.layers, model, adapter), share.encoder_layers)):
+    for layer, count in distinct((*_acted_on(share.layers, model, adapter), *share.encoder_layers)):
         if prompts:
             tensors += prompt_tensors(layer, adapter, model.hidden_size, count)
         else:
