@@ -1,6 +1,5 @@
 """Sorts what was alive at a moment into the planner's categories, from plain records, without PyTorch."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,8 +38,8 @@ class ModelShapes:
     parameters: frozenset[tuple[int, ...]]
 
 
-def place(storage: Storage, shapes: ModelShapes) -> Place:
-    """Category and name of a storage."""
+def place(storage: Storage, shapes: ModelShapes, phase: str = "", step: int = 0) -> Place:
+    """Category and name of a storage at a moment of a phase of a step."""
     if storage.kind == OPTIMIZER_STATE:
         return "optimizer_states", storage.detail
     if storage.kind in _BY_KIND:
@@ -48,14 +47,16 @@ def place(storage: Storage, shapes: ModelShapes) -> Place:
     if storage.phase == "optimizer_step":
         return "optimizer_states", "optimizer_temporaries"
     if storage.detail == CAST:
-        return "activations", "cast_weights"
+        return "weights", "cast_weights"
     if storage.phase == "backward" and storage.shape in shapes.parameters:
         return "gradients", "gradient_temporaries"
     if storage.phase == "loss" or (shapes.vocab_size and storage.shape[-1:] == (shapes.vocab_size,)):
         return "logits_and_loss", _LOGIT_NAMES.get(storage.phase, "logits")
-    return "activations", _activation_name(storage)
+    kept = phase in _AFTER_THE_BACKWARD or storage.born_in_step < step
+    return "activations", "kept_outputs" if kept else _activation_name(storage)
 
 
+_AFTER_THE_BACKWARD: Final = frozenset({"optimizer_step", "rest"})
 _LOGIT_NAMES: Final = {"forward": "logits", "loss": "loss", "backward": "logit_gradients"}
 
 
@@ -67,11 +68,11 @@ def _activation_name(storage: Storage) -> str:
     return "other"
 
 
-def group(alive: Iterable[tuple[Storage, int]], shapes: ModelShapes) -> tuple[Group, ...]:
+def group(moment: Moment, shapes: ModelShapes) -> tuple[Group, ...]:
     """Bytes and number of storages by kind, in order of category and size."""
     totals: dict[Place, list[int]] = {}
-    for storage, size in alive:
-        total = totals.setdefault(place(storage, shapes), [0, 0])
+    for storage, size in moment.alive:
+        total = totals.setdefault(place(storage, shapes, moment.phase, moment.step), [0, 0])
         total[0] += size
         total[1] += 1
     made = [
@@ -84,11 +85,11 @@ def group(alive: Iterable[tuple[Storage, int]], shapes: ModelShapes) -> tuple[Gr
 def largest(moment: Moment, shapes: ModelShapes) -> tuple[StorageNote, ...]:
     """The largest storages of a moment, largest first."""
     ordered = sorted(moment.alive, key=lambda pair: -pair[1])[:MAX_LARGEST]
-    return tuple(_note(storage, size, shapes) for storage, size in ordered)
+    return tuple(_note(storage, size, moment, shapes) for storage, size in ordered)
 
 
-def _note(storage: Storage, size: int, shapes: ModelShapes) -> StorageNote:
-    category, name = place(storage, shapes)
+def _note(storage: Storage, size: int, moment: Moment, shapes: ModelShapes) -> StorageNote:
+    category, name = place(storage, shapes, moment.phase, moment.step)
     return StorageNote(
         bytes=size,
         category=category,

@@ -91,7 +91,7 @@ class TensorMeter:
         return PhaseFigures(
             phase=phase,
             peak_allocated_bytes=moment.bytes,
-            groups=group(moment.alive, self._shapes),
+            groups=group(moment, self._shapes),
             largest=largest(moment, self._shapes),
         )
 

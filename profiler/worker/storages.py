@@ -49,9 +49,11 @@ class Moment:
     Attributes:
         phase: Which.
         bytes: Alive then.
+        step: Which step.
         alive: What was alive, with its size then.
     """
 
     phase: str
     bytes: int
+    step: int
     alive: tuple[tuple[Storage, int], ...]

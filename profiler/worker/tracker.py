@@ -114,7 +114,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         for index, change in enumerate(self._changes):
             _apply(alive, change)
             if index in ends:
-                found[ends[index]] = Moment(ends[index], sum(alive.values()), tuple(alive.items()))
+                found[ends[index]] = Moment(
+                    ends[index], sum(alive.values()), self._step, tuple(alive.items())
+                )
         return tuple(found[phase] for phase in best)
 
     def alive(self) -> tuple[tuple[Storage, int], ...]:

@@ -1,0 +1,132 @@
+"""The command line: `python -m profiler run FILE` measures a step and prints it beside the prediction."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hardware_db import load_tables
+from planner.estimate import plan
+from planner.issues import ScenarioError
+from planner.plan_types import Plan
+from planner.validation import parse_scenario
+from profiler.compare import compare
+from profiler.documents import Options
+from profiler.host_memory import available_bytes
+from profiler.job_types import ExitReason, Snapshot
+from profiler.machine import machine_devices
+from profiler.nvml import Nvml
+from profiler.plan_request import Prepared, prepare
+from profiler.report import dump_report
+from profiler.runner import Runner
+from profiler.text_report import comparison_lines, remark_line
+
+LOOK_S = 0.5
+MAX_FILE_BYTES = 4_000_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 measured, 1 failed, 2 wrong input, 3 refused."""
+    parser = argparse.ArgumentParser(prog="python -m profiler", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="measure one scenario file")
+    run.add_argument("file", type=Path)
+    run.add_argument("--json", type=Path, metavar="OUT", help="write the report here")
+    run.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is one")
+    run.add_argument("--steps", type=int, default=2, help="measured steps (default: 2)")
+    run.add_argument("--threads", type=int, help="CPU threads")
+    run.add_argument("--timeout", type=float, default=900.0, metavar="S", help="seconds (default: 900)")
+    run.add_argument("--insist", action="store_true", help="run although the plan says it won't fit")
+    return _run(parser.parse_args(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    made = _plan(arguments.file)
+    if isinstance(made, str):
+        _say(made)
+        return 2
+    device = arguments.device or ("cuda" if machine_devices(Nvml()).devices else "cpu")
+    try:
+        options = Options(
+            device=device,
+            steps=arguments.steps,
+            threads=arguments.threads,
+            timeout_s=arguments.timeout,
+            insist=arguments.insist,
+        )
+    except ValueError as error:
+        _say(str(error))
+        return 2
+    prepared = prepare(made, options.device, _free_bytes(options.device))
+    if prepared.refused or (prepared.too_large is not None and not options.insist):
+        for remark in (*prepared.refused, *filter(None, [prepared.too_large])):
+            _say(remark_line(remark))
+        return 3
+    return _follow(arguments, made, prepared, options)
+
+
+def _follow(arguments: argparse.Namespace, made: Plan, prepared: Prepared, options: Options) -> int:
+    job = Runner().start(
+        prepared.scenario, options, config=prepared.config, predicted_bytes=prepared.predicted_bytes
+    )
+    try:
+        while not job.wait(LOOK_S):
+            _show_progress(job.snapshot())
+    except KeyboardInterrupt:
+        job.stop()
+        job.wait()
+    seen = job.snapshot()
+    if seen.reason is not ExitReason.DONE or seen.report is None:
+        _explain(seen)
+        return 3 if seen.reason is ExitReason.REFUSED else 1
+    if arguments.json is not None:
+        arguments.json.write_text(dump_report(seen.report), encoding="utf-8")
+    print("\n".join(comparison_lines(seen.report, compare(made.worst.ledger, seen.report))))
+    return 0
+
+
+def _plan(path: Path) -> Plan | str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        document = json.loads(data) if len(data) <= MAX_FILE_BYTES else None
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{path}: {error}"
+    scenario, issues = parse_scenario(document)
+    if scenario is None:
+        return "\n".join(f"{issue.field}: {issue.code} {dict(issue.params)}" for issue in issues)
+    try:
+        return plan(scenario, load_tables())
+    except ScenarioError as error:
+        return str(error)
+
+
+def _free_bytes(device: str) -> int | None:
+    if device == "cpu":
+        return available_bytes()
+    devices = machine_devices(Nvml()).devices
+    return devices[0].free_bytes if devices else None
+
+
+def _show_progress(seen: Snapshot) -> None:
+    if seen.progress is not None and sys.stderr.isatty():
+        where = seen.progress.phase or seen.progress.code
+        _say(f"\r{seen.progress.fraction:4.0%} {where:<16}", end="")
+
+
+def _explain(seen: Snapshot) -> None:
+    ended = f" ({seen.signal or seen.exit_code})" if seen.exit_code else ""
+    _say(f"{seen.reason}{ended}: {seen.detail}")
+    for remark in seen.remarks:
+        _say(remark_line(remark))
+    for line in seen.stderr[-20:]:
+        _say(line)
+
+
+def _say(text: str, end: str = "\n") -> None:
+    print(text, file=sys.stderr, end=end, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""A measurement beside its prediction as lines of plain text, for the command line."""
+
+from collections.abc import Iterator
+
+from planner.units import MIB
+from profiler.compare import Comparison, PhaseComparison, Row
+from profiler.documents import Remark
+from profiler.report import Report
+
+_HEAD = f"{'':32}{'predicted MiB':>15}{'measured MiB':>15}{'difference':>15}{'of measured':>13}"
+
+
+def remark_line(remark: Remark) -> str:
+    """A remark as `field: code (name value, ...)`."""
+    params = ", ".join(f"{name} {value}" for name, value in remark.params.items())
+    where = f"{remark.field}: " if remark.field else ""
+    return f"{where}{remark.code}" + (f" ({params})" if params else "")
+
+
+def comparison_lines(report: Report, comparison: Comparison) -> Iterator[str]:
+    """Environment, phases with their kinds, peaks by layer, remarks."""
+    where = report.environment
+    yield f"{where.device_name}, torch {where.torch}, transformers {where.transformers}, {report.created_at}"
+    yield f"{report.outcome}; parameters {report.params_total}, trained {report.params_trainable}"
+    if report.out_of_memory is not None:
+        yield f"step {report.out_of_memory.step}, {report.out_of_memory.phase}: {report.out_of_memory.detail}"
+    yield _HEAD
+    for phase in comparison.phases:
+        yield from _phase_lines(phase)
+    yield "peak"
+    for row in comparison.layers:
+        yield _row_line("  " + row.name, row)
+    for remark in report.remarks:
+        yield remark_line(remark)
+
+
+def _phase_lines(phase: PhaseComparison) -> Iterator[str]:
+    yield _row_line(phase.phase.value, phase.total) + ("" if phase.is_close else f"   {phase.explains}")
+    for row in phase.bundles:
+        yield _row_line("  " + row.name, row)
+    for name, size, reason in phase.left_out:
+        yield f"  ({name} {size / MIB:.2f} MiB left out: {reason})"
+
+
+def _row_line(label: str, row: Row) -> str:
+    frac = row.residual_frac
+    share = "-" if frac is None else f"{frac:.2%}"
+    columns = (_mib(row.predicted_bytes), _mib(row.measured_bytes), _mib(row.residual_bytes))
+    return f"{label:32}" + "".join(f"{text:>15}" for text in columns) + f"{share:>13}"
+
+
+def _mib(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / MIB:.2f}"
