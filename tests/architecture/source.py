@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("planner", "hardware_db", "profiler", "ui")
+COMPUTED = "a computed name"
 TORCH_FAMILY = frozenset({"torch", "transformers", "peft", "accelerate"})
 
 
@@ -48,7 +49,10 @@ def modules(root: Path, *packages: str) -> list[Module]:
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) for every import, wherever it stands, imports of a literal name included."""
+    """Yield (line, dotted name) for every import, wherever it stands, imports by name included.
+
+    A name put together at run time counts by how it begins, and as `COMPUTED` when that is not known either.
+    """
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -57,9 +61,16 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
             prefix = f"{module.package}.{base}" if node.level else base
             yield from ((node.lineno, f"{prefix}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Call) and called(node) in {"import_module", "__import__"}:
-            for argument in node.args[:1]:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    yield node.lineno, argument.value
+            yield from ((node.lineno, _text_start(argument)) for argument in node.args[:1])
+
+
+def _text_start(node: ast.expr) -> str:
+    """How a text expression begins, as far as it is literal."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _text_start(node.values[0])
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return COMPUTED
 
 
 def called(node: ast.Call) -> str:

@@ -19,7 +19,7 @@ COMMAND_LINE = "planner.__main__"
 IMPURE_MODULES = frozenset(
     {
         *("os", "io", "pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap", "sqlite3"),
-        *("importlib", "pkgutil", "pickle", "shelve"),
+        *("importlib.resources", "importlib.metadata", "pkgutil", "pickle", "shelve"),
         *("socket", "ssl", "urllib.request", "http", "ftplib", "smtplib", "asyncio"),
         *("subprocess", "multiprocessing", "threading", "concurrent", "signal", "sys", "logging", "warnings"),
         *("time", "random", "secrets", "uuid"),
@@ -92,6 +92,7 @@ def test_an_impurity_is_found(tmp_path: Path, text: str) -> None:
     "text",
     [
         "import json\nimport math\nfrom urllib.parse import quote\nfrom datetime import date",
+        "import importlib\nimportlib.import_module('planner.model.gpt')",
         "from functools import cache\nfrom enum import StrEnum",
     ],
 )
