@@ -74,13 +74,21 @@ def stage_layers(num_layers: int, parallel: Parallel) -> tuple[int, ...]:
     return tuple(base + (1 if s < extra else 0) for s in range(stages))
 
 
-def micro_batches_in_flight(stage: int, parallel: Parallel, accumulation: int) -> float:
+def chunk_sizes(num_layers: int, parallel: Parallel) -> tuple[int, ...]:
+    """Layers of every model chunk in model order; chunk c of stage s is number c * stages + s."""
+    stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
+    if parallel.pipeline_layers and len(parallel.pipeline_layers) == stages * chunks:
+        return tuple(parallel.pipeline_layers)
+    base, extra = divmod(num_layers, stages * chunks)
+    return tuple(base + (1 if i < extra else 0) for i in range(stages * chunks))
+
+
+def micro_batches_in_flight(stage: int, parallel: Parallel, accumulation: int, num_layers: int) -> float:
     """Micro-batches whose activations a stage keeps at once, in units of the stage's own layers.
 
-    GPipe keeps all; 1F1B keeps p - stage, never more than there are; interleaved 1F1B keeps chunks, of which the
-    first stage holds p*v + p - 1 of v each: (1 + (p - 1 - 2*stage... )/(p*v)) of p. Narayanan et al. 2021, section 2.2;
-    the per-rank warm-up count is Megatron-LM's `num_warmup_microbatches`: (p - stage - 1)*2 + (v - 1)*p chunks, and one
-    more in steady state.
+    GPipe keeps all; 1F1B keeps p - stage, never more than there are. Interleaved 1F1B runs 2 * (p - stage - 1) +
+    (v - 1) * p chunk passes before its first backward pass and one more (Megatron-LM `get_num_warmup_microbatches`):
+    p for every chunk but the last, which has the rest. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.
     """
     stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
     schedule = parallel.pipeline_schedule or ("interleaved" if chunks > 1 else "1f1b")
@@ -89,9 +97,21 @@ def micro_batches_in_flight(stage: int, parallel: Parallel, accumulation: int) -
     if schedule == "gpipe":
         return accumulation
     if schedule == "interleaved" and chunks > 1:
-        held = (stages - stage - 1) * 2 + (chunks - 1) * stages + 1
-        return min(held, accumulation * chunks) / chunks
+        return _interleaved_in_flight(stage, stages, chunks, accumulation, chunk_sizes(num_layers, parallel))
     return min(stages - stage, accumulation)
+
+
+def _interleaved_in_flight(
+    stage: int, stages: int, chunks: int, accumulation: int, sizes: tuple[int, ...]
+) -> float:
+    held = min((stages - stage - 1) * 2 + (chunks - 1) * stages + 1, accumulation * chunks)
+    last = min(stages, accumulation, max(0, held - (chunks - 1) * min(stages, accumulation)))
+    first = held - last
+    own = sizes[stage::stages]
+    total = sum(own)
+    if not total or chunks == 1:
+        return held / chunks
+    return (first / (chunks - 1) * sum(own[:-1]) + last * own[-1]) / total
 
 
 def expand_devices(scenario: Scenario) -> tuple[Device, ...]:
@@ -109,7 +129,17 @@ def place(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, 
     shares: list[Share] = []
     for stage, members in enumerate(per_stage):
         for indices in _equal_cards(members, rows):
-            shares.append(_share(scenario, model, tables, stage, (starts[stage], starts[stage + 1]), indices, rows[indices[0]]))
+            shares.append(
+                _share(
+                    scenario,
+                    model,
+                    tables,
+                    stage,
+                    (starts[stage], starts[stage + 1]),
+                    indices,
+                    rows[indices[0]],
+                )
+            )
     return tuple(shares)
 
 
@@ -153,7 +183,9 @@ def _share(
         encoder_layers=model.encoder_layers if stage == 0 else (),
         holds_embedding=stage == 0,
         holds_head=stage == stages - 1,
-        in_flight=micro_batches_in_flight(stage, parallel, scenario.training.gradient_accumulation),
+        in_flight=micro_batches_in_flight(
+            stage, parallel, scenario.training.gradient_accumulation, model.num_layers
+        ),
         tensor=tensor,
         data=data,
         context=parallel.context,
@@ -161,16 +193,13 @@ def _share(
     )
 
 
-def _stage_slice(model: ModelSpec, parallel: Parallel, stage: int, layer_range: tuple[int, int]) -> tuple[Layer, ...]:
+def _stage_slice(
+    model: ModelSpec, parallel: Parallel, stage: int, layer_range: tuple[int, int]
+) -> tuple[Layer, ...]:
     chunks = parallel.virtual_stages or 1
     if chunks == 1 or parallel.stages:
         return model.layers[layer_range[0] : layer_range[1]]
-    stages = parallel.pipeline
-    if parallel.pipeline_layers and len(parallel.pipeline_layers) == stages * chunks:
-        sizes: tuple[int, ...] = parallel.pipeline_layers
-    else:
-        base, extra = divmod(model.num_layers, stages * chunks)
-        sizes = tuple(base + (1 if i < extra else 0) for i in range(stages * chunks))
+    stages, sizes = parallel.pipeline, chunk_sizes(model.num_layers, parallel)
     starts = (0, *accumulate(sizes))
     picked = range(stage, stages * chunks, stages)
     return tuple(layer for i in picked for layer in model.layers[starts[i] : starts[i + 1]])
