@@ -1,7 +1,7 @@
-"""Who holds what: cards to pipeline stages, layers to stages, and how many micro-batches each stage keeps in flight.
+"""Who holds what: cards to pipeline stages, layers to stages, micro-batches that each stage keeps in flight.
 
-Ranks follow list order with tensor fastest, then context, then data, and pipeline slowest (Megatron's default order),
-so the first cards form the first stage. Equal cards with an equal share form one group.
+Ranks follow list order with tensor fastest, then context, then data, and pipeline slowest (Megatron's default
+order), so the first cards form the first stage. Equal cards with an equal share form one group.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,14 @@ class Share:
         device: The scenario's row it came from (its own memory and free bytes).
         stage: Pipeline stage, from 0.
         num_stages: Pipeline depth.
-        layer_range: Layers held, as (first, one past last); with virtual stages the first chunk's start and a count.
+        layer_range: Layers held, as (first, one past last); with virtual stages the first chunk's start and a
+            count.
         layers: Those layers (every chunk of them).
         encoder_layers: Encoder layers held (encoder-decoder models).
         holds_embedding: Whether the token embedding is here.
         holds_head: Whether the output matrix and the loss are here.
-        in_flight: Micro-batches whose activations are kept at once (1F1B: stages after this one + 1), a float where
-            interleaving keeps a fraction of a chunk more.
+        in_flight: Micro-batches whose activations are kept at once (1F1B: stages after this one + 1), a float
+            where interleaving keeps a fraction of a chunk more.
         tensor: Tensor-parallel degree.
         data: Data-parallel degree, context left out.
         context: Context-parallel degree.
@@ -62,7 +63,7 @@ def data_degree(scenario: Scenario) -> int:
 
 
 def stage_layers(num_layers: int, parallel: Parallel) -> tuple[int, ...]:
-    """Layers of every stage, summed over its chunks; uneven counts as given, a remainder goes to the first stages."""
+    """Layers of every stage over all its chunks; uneven counts as given, a remainder to the first stages."""
     stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
     if parallel.stages:
         return tuple(stage.layers for stage in parallel.stages)
@@ -86,9 +87,10 @@ def chunk_sizes(num_layers: int, parallel: Parallel) -> tuple[int, ...]:
 def micro_batches_in_flight(stage: int, parallel: Parallel, accumulation: int, num_layers: int) -> float:
     """Micro-batches whose activations a stage keeps at once, in units of the stage's own layers.
 
-    GPipe keeps all; 1F1B keeps p - stage, never more than there are. Interleaved 1F1B runs 2 * (p - stage - 1) +
-    (v - 1) * p chunk passes before its first backward pass and one more (Megatron-LM `get_num_warmup_microbatches`):
-    p for every chunk but the last, which has the rest. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.
+    GPipe keeps all; 1F1B keeps p - stage, never more than there are. Interleaved 1F1B runs
+    2 * (p - stage - 1) + (v - 1) * p chunk passes before its first backward pass and one more (Megatron-LM
+    `get_num_warmup_microbatches`): p for every chunk but the last, which has the rest. Narayanan et al. 2021
+    (arXiv 2104.04473), section 2.2.
     """
     stages, chunks = parallel.pipeline, parallel.virtual_stages or 1
     schedule = parallel.pipeline_schedule or ("interleaved" if chunks > 1 else "1f1b")
@@ -120,27 +122,17 @@ def expand_devices(scenario: Scenario) -> tuple[Device, ...]:
 
 
 def place(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
-    """Every group of devices with its share. The scenario has been validated and its runtime's defaults filled in."""
+    """Every group of devices with its share, for a validated scenario with its defaults filled in."""
     parallel = scenario.parallel
     counts = stage_layers(model.num_layers, parallel)
     starts = (0, *accumulate(counts))
     rows = expand_devices(scenario)
     per_stage = _devices_of_stages(parallel, len(rows))
-    shares: list[Share] = []
-    for stage, members in enumerate(per_stage):
-        for indices in _equal_cards(members, rows):
-            shares.append(
-                _share(
-                    scenario,
-                    model,
-                    tables,
-                    stage,
-                    (starts[stage], starts[stage + 1]),
-                    indices,
-                    rows[indices[0]],
-                )
-            )
-    return tuple(shares)
+    return tuple(
+        _share(scenario, model, tables, stage, (starts[stage], starts[stage + 1]), indices, rows[indices[0]])
+        for stage, members in enumerate(per_stage)
+        for indices in _equal_cards(members, rows)
+    )
 
 
 def _devices_of_stages(parallel: Parallel, num_devices: int) -> tuple[tuple[int, ...], ...]:

@@ -77,10 +77,12 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
     points = split_points(split_weights(scenario, gpus, rows))
     owners = [device_of(position, held, points) for position in range(held)]
     shares = []
+    cursor = first
     for index, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
         mine = [first + position for position, owner in enumerate(owners) if owner == index]
         layers = [layer for layer in mine if layer < model.num_layers]
-        start = layers[0] if layers else min(first, model.num_layers)
+        start = cursor
+        cursor += len(layers)
         shares.append(
             Share(
                 indices=(index,),

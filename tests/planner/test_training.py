@@ -16,7 +16,7 @@ AUTOCAST = {
     "precision": {"parameters": "fp32", "autocast": True},
     "optimizer": {"implementation": "fused"},
 }
-TRACED = (
+TRACED: tuple[tuple[dict[str, Any], str, dict[str, Any], float, str], ...] = (
     (cases.LLAMA_1B, "none", {}, 20.452, "loss"),
     (cases.LLAMA_1B, "full", {}, 14.069, "loss"),
     (cases.LLAMA_1B, "none", AUTOCAST, 31.051, "loss"),

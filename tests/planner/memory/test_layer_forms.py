@@ -81,7 +81,7 @@ def test_lora_on_every_matrix_keeps_an_fp32_copy_of_each_input() -> None:
 
 
 def test_lora_dropout_on_a_gpu_keeps_its_output_and_a_byte_of_mask() -> None:
-    """The trace on tensors without storage has a four-byte mask (50.05 units); CUDA's dropout makes a one-byte one."""
+    """A trace without storage has a four-byte mask (50.05 units); CUDA's dropout makes a one-byte one."""
     adapter = {"method": "lora", "rank": 8, "targets": ["q_proj", "v_proj"], "dtype": "fp32", "dropout": 0.05}
     got = kept(cases.LLAMA_8B, task="lora", adapter=adapter, training={"sequence_length": 1024})
     assert got / (32 * 1024 * 4096) == pytest.approx(50.05 - 2 * 3, abs=0.005)
@@ -112,7 +112,7 @@ def test_gpt2_fp32_with_eager_attention_and_dropout() -> None:
 
 
 def test_a_dropped_output_costs_less_than_a_kept_one() -> None:
-    """Kept outputs add the 16-bit logits: 14 bytes a token and entry, 12 without (transformers 4.50 and later)."""
+    """Kept outputs add the 16-bit logits: 14 bytes a token and entry, 12 without (from transformers 4.50)."""
     tokens_times_vocab = 512 * 128256
     chain = {"log_softmax", "loss_gradients", "logits", "logits_fp32"}
     for runtime, size in (({"name": "generic"}, 14), ({"name": "hf_trainer", "version": "4.56.0"}, 12)):

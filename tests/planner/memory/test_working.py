@@ -3,6 +3,7 @@
 import ast
 import math
 import operator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,13 @@ from planner.ledger import Entry
 from planner.references import REFERENCES
 from tests.planner import training_cases as cases
 
-BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-CALLS = {"ceil": math.ceil, "min": min, "max": max}
+BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+CALLS: dict[str, Callable[..., Fraction | int]] = {"ceil": math.ceil, "min": min, "max": max}
 
 
 def evaluate(formula: str, symbols: dict[str, Fraction]) -> Fraction:
@@ -35,6 +41,7 @@ def _value(node: ast.expr, symbols: dict[str, Fraction]) -> Fraction:
             raise AssertionError(ast.dump(node))
 
 
+FSDP = {"sharding": "fsdp"}
 LORA = {"method": "lora", "rank": 16, "dropout": 0.05, "targets": "all_linear"}
 MEGATRON = {"name": "megatron_lm"}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -55,8 +62,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ddp": (cases.LLAMA_1B, {"devices": 2}),
     "zero1": (cases.LLAMA_1B, {"devices": 3, "parallel": {"sharding": "zero1"}}),
     "zero2": (cases.LLAMA_1B, {"devices": 3, "parallel": {"sharding": "zero2"}}),
-    "zero3": (cases.LLAMA_8B, {"devices": 3, "runtime": {"name": "deepspeed"}, "parallel": {"sharding": "zero3"}}),
-    "fsdp": (cases.LLAMA_8B, {"devices": 7, "parallel": {"sharding": "fsdp"}}),
+    "zero3": (
+        cases.LLAMA_8B,
+        {"devices": 3, "runtime": {"name": "deepspeed"}, "parallel": {"sharding": "zero3"}},
+    ),
+    "fsdp": (cases.LLAMA_8B, {"devices": 7, "parallel": FSDP}),
     "lora": (cases.LLAMA_8B, {"task": "lora", "adapter": LORA}),
     "lora-fsdp": (
         cases.LLAMA_8B,
@@ -66,14 +76,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "devices": 2,
             "runtime": {"name": "hf_trainer", "version": "4.48.1"},
             "training": {"checkpointing": "full"},
-            "parallel": {"sharding": "fsdp"},
+            "parallel": FSDP,
         },
     ),
     "qlora": (cases.LLAMA_8B, {"task": "qlora", "adapter": {**LORA, "base": "nf4_dq"}}),
     "qlora-nf4": (cases.LLAMA_8B, {"task": "qlora", "adapter": {**LORA, "base": "nf4"}}),
     "qlora-fsdp": (
         cases.LLAMA_8B,
-        {"task": "qlora", "adapter": {**LORA, "base": "nf4_dq"}, "devices": 4, "parallel": {"sharding": "fsdp"}},
+        {"task": "qlora", "adapter": {**LORA, "base": "nf4_dq"}, "devices": 4, "parallel": FSDP},
     ),
     "int8": (cases.LLAMA_8B, {"task": "qlora", "adapter": {**LORA, "base": "int8"}}),
     "gptq": (cases.LLAMA_8B, {"task": "qlora", "adapter": {**LORA, "base": "gptq4"}}),
@@ -82,7 +92,19 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"task": "qlora", "adapter": {**LORA, "base": "gptq4"}},
     ),
     "unsloth": (cases.LLAMA_8B, {"task": "qlora", "adapter": {}, "runtime": {"name": "unsloth"}}),
-    "megatron": (cases.LLAMA_8B, {"devices": 8, "runtime": MEGATRON, "parallel": {"tensor": 4, "sequence": True}}),
+    "megatron": (
+        cases.LLAMA_8B,
+        {"devices": 8, "runtime": MEGATRON, "parallel": {"tensor": 4, "sequence": True}},
+    ),
+    "deepspeed-master": (
+        cases.LLAMA_1B,
+        {"devices": 3, "runtime": {"name": "deepspeed"}, "parallel": {"sharding": "zero2"}},
+    ),
+    "pipeline-fsdp": (
+        cases.LLAMA_8B,
+        {"devices": 8, "runtime": {"name": "torchtitan"}, "parallel": {"pipeline": 2, **FSDP}},
+    ),
+    "old-megatron": (cases.LLAMA_1B, {"devices": 2, "runtime": {**MEGATRON, "version": "2021-05"}}),
     "megatron-interleaved": (
         cases.LLAMA_8B,
         {
@@ -111,7 +133,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             },
         )
         for name in (
-            "adamw", "adam", "sgd", "sgd_momentum", "adafactor", "lion", "adamw_8bit", "lion_8bit", "muon", "galore",
+            "adamw", "adam", "sgd", "sgd_momentum", "adafactor",
+            "lion", "adamw_8bit", "lion_8bit", "muon", "galore",
         )
         for sharding in ("none", "fsdp")
     },

@@ -1,0 +1,39 @@
+"""What is not modelled is named by field, and still gets a plan."""
+
+from typing import Any
+
+import pytest
+
+from planner.training_gaps import not_modelled
+from tests.planner import training_cases as cases
+
+LORA = {"task": "lora"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "field"),
+    [
+        ({"runtime": {"name": "generic", "compile": True}}, "runtime.compile"),
+        ({"training": {"activation_offload": True}}, "training.activation_offload"),
+        ({"training": {"precision": {"fp8": "rowwise"}}}, "training.precision.fp8"),
+        ({"training": {"checkpointing": "selective_op"}}, "training.checkpointing"),
+        ({"training": {"attention": "transformer_engine_unfused"}}, "training.attention"),
+        ({"quantization_aware": {"weights": "int8"}}, "quantization_aware"),
+        (
+            {"devices": 2, "parallel": {"pipeline": 2, "pipeline_schedule": "zero_bubble"}},
+            "parallel.pipeline_schedule",
+        ),
+        ({"devices": 2, "parallel": {"data_parallel": "dp"}}, "parallel.data_parallel"),
+        ({**LORA, "adapter": {"method": "prefix", "virtual_tokens": 20}}, "adapter.method"),
+        ({**LORA, "adapter": {"method": "boft"}}, "adapter.method"),
+    ],
+)
+def test_a_gap_is_named_and_still_planned(blocks: dict[str, Any], field: str) -> None:
+    resolved, model, _ = cases.shares(cases.TINY, **blocks)
+    assert field in {name for name, _ in not_modelled(resolved, model)}
+    assert cases.ledger(cases.TINY, **blocks).peak()[1] > 0
+
+
+def test_a_plain_job_has_no_gaps() -> None:
+    resolved, model, _ = cases.shares(cases.LLAMA_8B)
+    assert not_modelled(resolved, model) == []
