@@ -4,12 +4,15 @@ import streamlit as st
 
 from ui.language import current_words
 from ui.mark import icon, logo
-from ui.pages import plan
+from ui.pages import cost, plan
 from ui.tokens import style_sheet
 
 words = current_words()
 st.set_page_config(words("app.title"), icon(), layout="wide", initial_sidebar_state=320)
 st.html(f"<style>{style_sheet()}</style>")
 st.logo(logo(), size="medium")
-pages = [st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True)]
+pages = [
+    st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),
+    st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
+]
 st.navigation(pages, position="top").run()

@@ -1,0 +1,80 @@
+"""The list of prices: as columns of a sortable table, and as CSV with every figure unrounded."""
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Final
+
+from planner.units import gib
+from ui.cost.choice import card_of
+from ui.cost.rows import Row
+from ui.cost.wording import age_text, rent_text, verdict_text
+from ui.names import card_name
+from ui.words import Words
+
+COLUMNS: Final = (
+    *("usd_per_hour", "provider", "name", "gpu", "cards", "gib_each", "gib_total", "headroom", "verdict"),
+    *("usd_per_gpu_hour", "rent", "region", "date", "age", "source"),
+)
+"""Columns of the table in order; their heads are the words `cost.column.<name>`."""
+
+
+def columns(rows: Sequence[Row], today: date, words: Words) -> dict[str, list[Any]]:
+    """Values by column, a row each; None where a figure is not known or would be a guess."""
+    records = [_record(row, today, words) for row in rows]
+    return {name: [record[name] for record in records] for name in COLUMNS}
+
+
+def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
+    quote, rented = row.quote, row.rented
+    used = None if rented is None else rented.used
+    each = _gib_each(row)
+    headroom = row.headroom_bytes
+    return {
+        "usd_per_hour": row.usd_per_hour if rented is not None else None,
+        "provider": quote.provider,
+        "name": quote.name,
+        "gpu": card_name(card_of(row)),
+        "cards": used,
+        "gib_each": each,
+        "gib_total": None if each is None or used is None else each * used,
+        "headroom": None if headroom is None else round(gib(headroom), 2),
+        "verdict": verdict_text(row, words),
+        "usd_per_gpu_hour": quote.usd_per_gpu_hour,
+        "rent": rent_text(row, words),
+        "region": quote.region,
+        "date": quote.date or "",
+        "age": age_text(row, today, words),
+        "source": quote.source or words("cost.age.own"),
+    }
+
+
+def _gib_each(row: Row) -> float | None:
+    """Memory of one card: of the hardware table where the card is known."""
+    return None if row.gpu is None else row.gpu.memory_nominal_gb
+
+
+def price_csv(rows: Sequence[Row]) -> str:
+    """The rows with stable column names, whole bytes and prices as published."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            *("price_kind", "provider", "instance_type", "gpu_id", "gpu_name", "region", "date", "source"),
+            *("usd_per_hour_published", "gpus_published", "usd_per_gpu_hour"),
+            *("instances", "gpus_paid", "gpus_used", "usd_per_hour_job", "status", "reason"),
+            *("peak_bytes", "headroom_bytes"),
+        ]
+    )
+    for row in rows:
+        quote, rented, fit = row.quote, row.rented, row.fit
+        cells = [
+            *(quote.kind.value, quote.provider, quote.name, quote.gpu_id, quote.gpu_name, quote.region),
+            *(quote.date, quote.source, quote.usd_per_hour, quote.cards, quote.usd_per_gpu_hour),
+            *((None, None, None) if rented is None else (rented.instances, rented.paid, rented.used)),
+            *(row.usd_per_hour, row.status.value, row.reason.value if row.reason else None),
+            *((None, None) if fit is None else (fit.peak_bytes, fit.headroom_bytes)),
+        ]
+        writer.writerow(["" if cell is None else cell for cell in cells])
+    return out.getvalue()

@@ -1,0 +1,69 @@
+"""Prices and their dates as text."""
+
+from functools import cache
+from re import sub
+from typing import Final
+
+from planner.hardware import Gpu
+from ui import answers
+from ui.cost.rows import Row
+from ui.names import card_name
+from ui.numbers import TIMES, whole
+from ui.words import Words
+
+CENTS_BELOW_USD: Final = 10
+_FORM: Final = r"\b(Instinct|SXM\d?|PCIe|HGX|Blackwell|Workstation|Server|NVL72|per GPU)\b|[()]"
+_SIZE: Final = r"\b\d+ ?GB\b"
+
+
+def usd(amount: float) -> str:
+    """Dollars, with cents only below ten."""
+    return f"${amount:,.2f}" if amount < CENTS_BELOW_USD else f"${amount:,.0f}"
+
+
+def usd_cents(amount: float) -> str:
+    """Dollars with cents: prices for one card."""
+    return f"${amount:,.2f}"
+
+
+def day(text: str, words: Words) -> str:
+    """An ISO date or prefix as people write it; what is not told is left out."""
+    year, *rest = text.split("-")
+    if not rest:
+        return year
+    month = words(f"cost.month.m{rest[0]}")
+    if len(rest) == 1:
+        return words("cost.date.month", month=month, year=year)
+    return words("cost.date.day", day=int(rest[1]), month=month, year=year)
+
+
+def cards_text(count: int, gpu: Gpu) -> str:
+    """`6 × H200`: the shortest name that no card of another size shares."""
+    return f"{whole(count)} {TIMES} {short_card(gpu)}"
+
+
+def job_text(row: Row) -> str:
+    """The cards a row's job runs on."""
+    return "" if row.gpu is None or row.rented is None else cards_text(row.rented.used, row.gpu)
+
+
+def short_card(gpu: Gpu) -> str:
+    """A card's name without form factor; its size stays where another card of that name has another one."""
+    bare = _bare(gpu.name)
+    return bare if len(_sizes()[bare]) == 1 else _squeezed(sub(_FORM, " ", card_name(gpu.name)))
+
+
+def _bare(name: str) -> str:
+    return _squeezed(sub(f"{_FORM}|{_SIZE}", " ", card_name(name)))
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+@cache
+def _sizes() -> dict[str, frozenset[float | None]]:
+    found: dict[str, set[float | None]] = {}
+    for gpu in answers.tables().gpus.values():
+        found.setdefault(_bare(gpu.name), set()).add(gpu.memory_nominal_gb)
+    return {name: frozenset(sizes) for name, sizes in found.items()}

@@ -1,0 +1,113 @@
+"""The open job planned again on other cards, once for each different card and number of cards."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from json import loads
+from typing import Final
+
+from planner.estimate import plan
+from planner.issues import Issue, ScenarioError, Severity
+from planner.ledger import Category
+from planner.plan_types import Plan, Verdict
+from planner.scenario import Scenario
+from planner.validation import parse_scenario
+from ui import answers
+from ui.document import Document, canonical, get, put_all
+
+CARD_LACKS: Final = frozenset({"dtype_unsupported", "attention_unsupported"})
+"""Warnings of a plan that say a card has no hardware for what the job computes in."""
+REMEMBERED: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The job on so many equal cards, seen from the fullest one.
+
+    Attributes:
+        headroom_bytes: Usable less needed; None where usable is not known.
+        largest: The part that takes most of the peak there.
+        lacks: What the card has no hardware for, if anything.
+    """
+
+    verdict: Verdict
+    peak_bytes: int
+    headroom_bytes: int | None
+    largest: Category
+    lacks: Issue | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The job cannot be laid out on so many of these cards; the planner says why."""
+
+    issue: Issue
+
+
+class Replans:
+    """One question on any cards. Answers are remembered, so equal cards in equal number are planned once.
+
+    Attributes:
+        planned: How many plans were worked out.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._document: Document = loads(text)
+        self._known: dict[tuple[str, int], Fit | Refusal] = {}
+        self.planned = 0
+
+    def on(self, gpu_id: str, devices: int) -> Fit | Refusal:
+        """The job on `devices` of one card, as the runtime counts them."""
+        key = (gpu_id, devices)
+        if key not in self._known:
+            self._known[key] = _planned(on_cards(self._document, gpu_id, devices))
+            self.planned += 1
+        return self._known[key]
+
+
+def replans(document: Document) -> Replans:
+    """The plans of a question on other cards; those of the newest questions are kept."""
+    return _replans(canonical(document))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _replans(text: str) -> Replans:
+    return Replans(text)
+
+
+def on_cards(document: Document, gpu_id: str, devices: int) -> Document:
+    """The question on equal cards: divided as it is, in as many copies as there is room for.
+
+    What belongs to the cards of the open question (readings of their memory, links, nodes, host) is left out;
+    the share to keep free stays.
+    """
+    margin = get(document, "hardware.margin_frac")
+    hardware = {"devices": [{"gpu": gpu_id, "count": devices}]}
+    kept = {} if margin is None else {"margin_frac": margin}
+    return put_all(document, {"hardware": hardware | kept, "parallel.data": None})
+
+
+def _planned(document: Document) -> Fit | Refusal:
+    scenario, issues = parse_scenario(document)
+    if scenario is None:
+        return Refusal(issue=issues[0])
+    try:
+        return _fit(_plan(scenario))
+    except ScenarioError as error:
+        errors = [issue for issue in error.issues if issue.severity is Severity.ERROR]
+        return Refusal(issue=(errors or list(error.issues))[0])
+
+
+def _plan(scenario: Scenario) -> Plan:
+    return plan(scenario, answers.tables())
+
+
+def _fit(answer: Plan) -> Fit:
+    worst = answer.worst
+    sizes = worst.ledger.by_category(worst.peak_phase)
+    return Fit(
+        verdict=answer.verdict,
+        peak_bytes=worst.peak_bytes,
+        headroom_bytes=worst.headroom_bytes,
+        largest=max(sizes, key=lambda category: sizes[category], default=Category.WEIGHTS),
+        lacks=next((issue for issue in answer.issues if issue.code in CARD_LACKS), None),
+    )

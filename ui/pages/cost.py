@@ -1,0 +1,261 @@
+"""The Cost page: what an hour of the open job costs on cards it fits on."""
+
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import streamlit as st
+
+from hardware_db import purchase_prices
+from planner.hardware import Freshness, PurchasePrice, freshness
+from planner.plan_types import Plan
+from ui import parts, verdict
+from ui.answers import tables
+from ui.catalog import gpu as card
+from ui.charts import cost_frontier
+from ui.cost import choice, listing, wording
+from ui.cost.choice import ANY, Filter, Show
+from ui.cost.layout import layout_of
+from ui.cost.money import day, usd
+from ui.cost.quotes import Kind
+from ui.cost.replans import replans
+from ui.cost.rows import Row, rows_of, table_rows
+from ui.issue_words import issue_html
+from ui.names import card_name
+from ui.numbers import DASH, gib1
+from ui.pages.cost_own import draw_own_prices, own_quotes
+from ui.pages.frame import Frame, begin, plot
+from ui.share import draw_share
+from ui.words import Safe, Words
+
+MOST_SHORT: Final = 7
+ROW_HEIGHT: Final = 32
+MOST_ROWS_SEEN: Final = 14
+ANY_AGE: Final = "any_age"
+AGES: Final = (ANY_AGE, Freshness.RECENT.value, Freshness.YEAR.value)
+WIDE_COLUMNS: Final[dict[str, Any]] = {"name": "medium", "rent": "large", "source": "large"}
+NARROW_COLUMNS: Final = {"usd_per_hour": "$%.2f", "usd_per_gpu_hour": "$%.2f", "headroom": "%+.2f"}
+
+
+def draw() -> None:
+    """Draw the page."""
+    frame = begin()
+    words = frame.words
+    if frame.plan is None:
+        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+        _problems(frame)
+        return
+    plan = frame.plan
+    today = datetime.now(UTC).date()
+    own = rows_of(own_quotes(), layout_of(plan), replans(frame.document))
+    rows = (*table_rows(frame.document, plan), *own)
+    kind = Kind(st.session_state.get("cost_kind") or Kind.ON_DEMAND)
+    of_kind = choice.of_kind(rows, kind)
+    with st.container(key="stale" if frame.stale else "current"):
+        _verdict(frame, plan, of_kind, kind, today)
+        st.html(parts.strip(wording.strip(of_kind, rows, kind, today, words)))
+        with st.container(key="split"):
+            with st.container(key="frontier", gap="xsmall"):
+                _chart(of_kind, today, words)
+            with st.container(key="short", gap="xsmall"):
+                _short(of_kind, words)
+        _list(of_kind, rows, kind, today, words)
+        with st.expander(words("cost.own.title"), key="own", expanded=kind is Kind.OWN):
+            st.html(f'<div class="p m">{words.html("cost.own.note")}</div>')
+            draw_own_prices(plan, words)
+        _buy(plan, today, words)
+        st.html(f'<div class="foot">{wording.foot(of_kind, today, words)}</div>')
+
+
+def _verdict(frame: Frame, plan: Plan, rows: tuple[Row, ...], kind: Kind, today: date) -> None:
+    words = frame.words
+    with st.container(key="verdict", gap=None):
+        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
+            draw_share(frame)
+        st.html(
+            f'<h1 class="v">{wording.headline(rows, kind, today, words)}</h1>'
+            f'<p class="why">{wording.tag(rows, words)}&ensp;{wording.why(rows, kind, today, words)}</p>'
+        )
+    _problems(frame)
+
+
+def _problems(frame: Frame) -> None:
+    """Errors of the question; the prices below are then those of the last one that had none."""
+    words, errors = frame.words, frame.desk.answer.errors
+    if errors:
+        items = parts.bullets(issue_html(issue, words) for issue in errors)
+        st.html(parts.note("bad", Safe(f'<span role="alert">{words.html("stale.note")}</span>{items}')))
+
+
+def _chart(rows: tuple[Row, ...], today: date, words: Words) -> None:
+    fitting = tuple(row for row in rows if row.status.value == Show.FITS.value)
+    best = choice.frontier(rows, today)
+    note = "cost.chart.note" if best or not fitting else "cost.chart.note_old"
+    st.html(parts.section(words("cost.chart.title"), words(note)))
+    if not fitting:
+        st.html(f'<div class="empty">{words.html("cost.chart.nothing")}</div>')
+        return
+    others = tuple(row for row in fitting if row not in best)
+    figure = cost_frontier.cost_frontier(others, best, words)
+    plot(figure, "cost_frontier", cost_frontier.alternative(fitting, best, words))
+
+
+def _short(rows: tuple[Row, ...], words: Words) -> None:
+    shorts = choice.shortages(rows)
+    title = words.count("cost.short.title", sum(short.offers for short in shorts))
+    if shorts:
+        st.html(parts.section(title, words("cost.short.note")))
+        head = [words(f"cost.short.{name}") for name in ("offer", "by", "part")]
+        cells = wording.short_rows(shorts[:MOST_SHORT], words)
+        drawn = [
+            [cards, by, Safe(f"{parts.swatch(short.largest)}{part}")]
+            for short, (cards, by, part) in zip(shorts[:MOST_SHORT], cells, strict=True)
+        ]
+        st.html(parts.table(head, drawn, name=title, left=(2,)))
+        rest = shorts[MOST_SHORT:]
+        if rest:
+            cards = words.count("cost.short.cards", len(rest))
+            more = words.html("cost.short.more", cards=cards, gib=gib1(rest[-1].short_bytes))
+            st.html(f'<div class="p m">{more}</div>')
+    elif rows:
+        st.html(parts.section(words("cost.short.none")))
+    lines = wording.refusal_lines(rows, words)
+    if lines:
+        st.html(parts.section(words("cost.short.rest")))
+        st.html(f'<div class="p m">{parts.bullets(lines)}</div>')
+
+
+def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: date, words: Words) -> None:
+    wanted = _filters(all_rows, words)
+    shown = choice.by_price(choice.filtered(rows, wanted, today))
+    offers = words.count("cost.offers", len(shown))
+    title = words("cost.list.title", kind=words(f"cost.kind.{kind.value}.name"), offers=offers)
+    st.html(parts.section(title, words("cost.list.note")))
+    if not shown:
+        st.html(f'<div class="empty">{words.html("cost.list.none")}</div>')
+        return
+    st.dataframe(
+        listing.columns(shown, today, words),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        height=ROW_HEIGHT * (min(len(shown), MOST_ROWS_SEEN) + 1) + 3,
+        key="cost_offers",
+        alt=words("cost.list.alt", n=len(shown)),
+        column_config={name: _column(name, words) for name in listing.COLUMNS},
+    )
+    st.download_button(
+        words("cost.list.csv"),
+        data=lambda: listing.price_csv(shown),
+        file_name="headroom-prices.csv",
+        mime="text/csv",
+        key="csv",
+        type="tertiary",
+        on_click="ignore",
+    )
+
+
+def _column(name: str, words: Words) -> Any:
+    label = words(f"cost.column.{name}")
+    key = f"cost.column_help.{name}"
+    help_text = words(key) if words.has(key) else None
+    if name in NARROW_COLUMNS:
+        return st.column_config.NumberColumn(label, help=help_text, format=NARROW_COLUMNS[name])
+    if name in {"cards", "gib_each", "gib_total"}:
+        return st.column_config.NumberColumn(label, help=help_text, format="%d")
+    return st.column_config.TextColumn(label, help=help_text, width=WIDE_COLUMNS.get(name))
+
+
+def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
+    """The controls above the list, remembered while other pages are open."""
+    providers = sorted({row.quote.provider for row in rows if row.quote.provider}, key=str.lower)
+    gpus = sorted({choice.card_of(row) for row in rows}, key=lambda name: card_name(name).lower())
+    with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
+        st.segmented_control(
+            words("cost.filter.kind"),
+            [kind.value for kind in Kind],
+            format_func=lambda kind: words(f"cost.kind.{kind}.name"),
+            default=Kind.ON_DEMAND.value,
+            required=True,
+            key="cost_kind",
+            persist_state="session",
+        )
+        show = st.selectbox(
+            words("cost.filter.show"),
+            [show.value for show in Show],
+            format_func=lambda show: words(f"cost.filter.show_{show}"),
+            key="cost_show",
+            width=150,
+            persist_state="session",
+        )
+        gpu = st.selectbox(
+            words("cost.filter.gpu"),
+            [ANY, *gpus],
+            format_func=lambda name: card_name(name) or words("cost.filter.any_gpu"),
+            key="cost_gpu",
+            width=170,
+            persist_state="session",
+        )
+        provider = st.selectbox(
+            words("cost.filter.provider"),
+            [ANY, *providers],
+            format_func=lambda name: name or words("cost.filter.any_provider"),
+            key="cost_provider",
+            width=160,
+            persist_state="session",
+        )
+        age = st.selectbox(
+            words("cost.filter.age"),
+            AGES,
+            format_func=lambda tier: words("cost.filter.any_age" if tier == ANY_AGE else f"cost.age.{tier}"),
+            key="cost_age",
+            width=140,
+            persist_state="session",
+        )
+        text = st.text_input(
+            words("cost.filter.search"),
+            placeholder=words("cost.filter.search_example"),
+            max_chars=80,
+            key="cost_search",
+            width=190,
+            persist_state="session",
+        )
+    tier = None if age in (None, ANY_AGE) else Freshness(age)
+    return Filter(
+        show=Show(show or Show.FITS), gpu=gpu or ANY, provider=provider or ANY, age=tier, text=text or ""
+    )
+
+
+def _buy(plan: Plan, today: date, words: Words) -> None:
+    """What the cards of the open question cost to buy, as far as somebody published it."""
+    known = purchase_prices()
+    counts: dict[str, int] = {}
+    for device in plan.devices:
+        counts[device.gpu_id] = counts.get(device.gpu_id, 0) + len(device.indices)
+    rows: list[list[str]] = []
+    for gpu_id, devices in counts.items():
+        prices = [price for price in known if price.gpu_id == gpu_id]
+        rows += [_buy_row(price, devices, today, words) for price in prices] or [
+            [_buy_name(gpu_id), Safe(f'<span class="m">{words.html("cost.buy.none")}</span>'), *[DASH] * 4]
+        ]
+    head = [words(f"cost.buy.{name}") for name in ("gpu", "kind", "each", "all", "date", "source")]
+    title = words("cost.buy.title")
+    st.html(parts.section(title, words("cost.buy.note")))
+    st.html(parts.table(head, rows, name=title, left=(1, 4), wide=(5,)))
+
+
+def _buy_row(found: PurchasePrice, devices: int, today: date, words: Words) -> list[str]:
+    gpu = tables().gpus[found.gpu_id]
+    cards = -(-devices // gpu.devices_per_card)
+    price = found.price
+    kind = words(f"cost.buy.{found.kind}")
+    marked = words.html("cost.buy.marked", kind=kind) if price.recalled else Safe(kind)
+    age = words(f"cost.age.{freshness(price.date, today).value}")
+    when = words.html("cost.buy.dated", date=day(price.date, words), age=age)
+    count = words.count("cost.buy.cards", cards)
+    total = words.html("cost.buy.total", usd=usd(price.usd * cards), cards=count)
+    return [_buy_name(found.gpu_id), marked, usd(price.usd), total, when, price.source]
+
+
+def _buy_name(gpu_id: str) -> str:
+    gpu = card(gpu_id)
+    return gpu_id if gpu is None else card_name(gpu.name)

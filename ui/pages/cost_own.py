@@ -1,0 +1,132 @@
+"""The editor of the user's own prices: a line of widgets each, kept while other pages are open."""
+
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import streamlit as st
+
+from planner.plan_types import Plan
+from ui.answers import tables
+from ui.catalog import gpu_labels
+from ui.cost.own import OwnPrice, own_quote, problem_of
+from ui.cost.quotes import Quote
+from ui.words import Words
+
+_PRICES: Final = "cost_own_prices"
+_NEXT: Final = "cost_own_next"
+FIELDS: Final = ("gpu_id", "name", "cards", "usd_per_hour")
+BY_NAME: Final = ""
+
+
+def own_prices() -> dict[int, OwnPrice]:
+    """What was typed, by line; a line keeps its number when others go."""
+    found: dict[int, OwnPrice] = st.session_state.setdefault(_PRICES, {})
+    return found
+
+
+def own_quotes() -> tuple[Quote, ...]:
+    """The lines that make a price."""
+    known = tables()
+    made = (own_quote(own, known.offers, known.gpus) for own in own_prices().values())
+    return tuple(quote for quote in made if quote is not None)
+
+
+def draw_own_prices(plan: Plan, words: Words) -> None:
+    """A line of widgets a price, what is wrong with it, and a button for one more."""
+    prices = own_prices()
+    offers = tables().offers
+    with st.container(key="ownprices", gap="small"):
+        for position, (line, own) in enumerate(prices.items(), start=1):
+            _line(line, position, own, words)
+            problem = problem_of(own, offers)
+            if problem is not None:
+                tone = "m" if problem == "no_price" else "bad"
+                text = words.html(f"cost.own.problem.{problem}", n=position)
+                st.html(f'<div class="msg {tone}" role="alert">{text}</div>')
+        with st.container(key="quiet_add_price"):
+            st.button(words("cost.own.add"), type="tertiary", key="own_add", on_click=_add, args=(plan,))
+
+
+def _line(line: int, position: int, own: OwnPrice, words: Words) -> None:
+    labels = gpu_labels()
+
+    def label(name: str) -> str:
+        text = words(f"cost.own.{name}")
+        return text if position == 1 else words("cost.own.of", label=text, n=position)
+
+    visible: Any = "visible" if position == 1 else "collapsed"
+    with st.container(key=f"ownrow_{line}", horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.selectbox(
+            label("gpu"),
+            [BY_NAME, *labels],
+            format_func=lambda gpu_id: labels.get(gpu_id, words("cost.own.by_name")),
+            label_visibility=visible,
+            width=210,
+            **_bound(line, "gpu_id", own.gpu_id or BY_NAME),
+        )
+        st.text_input(
+            label("name"),
+            placeholder=words("cost.own.name_example"),
+            max_chars=80,
+            label_visibility=visible,
+            width=230,
+            **_bound(line, "name", own.name),
+        )
+        st.number_input(
+            label("cards"),
+            min_value=1,
+            value=None,
+            step=1,
+            label_visibility=visible,
+            width=110,
+            **_bound(line, "cards", own.cards),
+        )
+        st.number_input(
+            label("usd"),
+            min_value=0.0,
+            value=None,
+            step=0.1,
+            format="%.2f",
+            label_visibility=visible,
+            width=150,
+            **_bound(line, "usd_per_hour", own.usd_per_hour),
+        )
+        st.button(
+            words("cost.own.remove", n=position),
+            type="tertiary",
+            key=f"own_{line}_remove",
+            on_click=_remove,
+            args=(line,),
+        )
+
+
+def _bound(line: int, field: str, value: Any) -> dict[str, Any]:
+    """Key and callback of a widget that shows a field of a line and writes it back."""
+    key = f"own_{line}_{field}"
+    if st.session_state.get(key) != value:
+        st.session_state[key] = value
+    return {"key": key, "on_change": _take, "args": (line, field)}
+
+
+def _take(line: int, field: str) -> None:
+    value = st.session_state[f"own_{line}_{field}"]
+    if field == "gpu_id":
+        value = value or None
+    prices = own_prices()
+    if line in prices:
+        prices[line] = replace(prices[line], **{field: value})
+
+
+def _add(plan: Plan) -> None:
+    """A new line for the open question's first card, its price left open."""
+    line = st.session_state.get(_NEXT, 0)
+    st.session_state[_NEXT] = line + 1
+    first = plan.resolved.hardware.devices[0].gpu
+    known = first if first in gpu_labels() else None
+    own_prices()[line] = OwnPrice(gpu_id=known, cards=plan.resolved.hardware.num_devices)
+
+
+def _remove(line: int) -> None:
+    gone = own_prices().pop(line, None)
+    for field in asdict(gone) if gone is not None else ():
+        st.session_state.pop(f"own_{line}_{field}", None)
