@@ -87,7 +87,7 @@ def _cell(document: Document, plan: Plan, changes: dict[str, int], *, same: bool
 
 
 def _fits(document: Document, changes: dict[str, int], plan: Plan) -> bool:
-    """Whether it fits by the rule of the verdict; where there is no band to judge by, by the estimate alone."""
+    """Whether it fits by the rule of the verdict, or by the estimate alone where there is no band."""
     found = answer(put_all(document, changes)).plan
     if found is None:
         return False

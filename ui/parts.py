@@ -54,8 +54,8 @@ def table(
 
 def swatch(category: Category) -> Safe:
     """A category's colour; the allocator's cache is hatched, as in the figures."""
-    kind = "sw hatched" if category is Category.ALLOCATOR else "sw"
-    return Safe(f'<i class="{kind}" style="--part:var({variable(category)})"></i>')
+    hatched = " hatched" if category is Category.ALLOCATOR else ""
+    return Safe(f'<i class="sw{hatched}" style="--part:var({variable(category)})"></i>')
 
 
 def legend(categories: Iterable[Category], words: Words, *, capacity: bool, band: bool) -> Safe:

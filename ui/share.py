@@ -5,16 +5,12 @@ from typing import Final
 
 import streamlit as st
 
-from planner.checks.codes import make
 from planner.issues import Issue, Severity
-from planner.link import tolerant
-from planner.scenario import to_document
-from planner.units import MIB
 from ui.issue_words import issue_html
 from ui.pages.frame import Frame
 from ui.state import PARAM, link_text, load
+from ui.uploads import read_scenario_file
 
-MOST_BYTES: Final = MIB
 _ISSUES: Final = "file_issues"
 
 
@@ -53,17 +49,3 @@ def _take() -> None:
     st.session_state[_ISSUES] = issues
     if document is not None:
         load(document)
-
-
-def read_scenario_file(raw: bytes) -> tuple[dict[str, object] | None, tuple[Issue, ...]]:
-    """The document of a scenario file, unreadable fields left out and named; None where none can be used."""
-    if len(raw) > MOST_BYTES:
-        return None, (make("too_large", "", given=len(raw), allowed=MOST_BYTES),)
-    try:
-        values = json.loads(raw)
-    except json.JSONDecodeError as problem:
-        return None, (make("not_json", "", line=problem.lineno, column=problem.colno),)
-    except (UnicodeDecodeError, RecursionError, ValueError):
-        return None, (make("not_json", "", line=1, column=1),)
-    scenario, issues = tolerant(values)
-    return (None if scenario is None else to_document(scenario)), issues

@@ -42,10 +42,6 @@ def headline(plan: Plan, words: Words) -> Safe:
     if plan.verdict is Verdict.UNKNOWN:
         usable = gib1(worst.usable_bytes)
         return words.html("verdict.unknown.band", gpu=gpu, needs=gib1(worst.peak_bytes), usable=usable)
-    many = len(worst.indices) > 1
-    if worst.headroom_bytes < 0:
-        key = "verdict.short.many" if many else "verdict.short.one"
-        return words.html(key, gpu=gpu, gib=gib1(-worst.headroom_bytes))
     if plan.verdict is Verdict.FITS and plan.serving is not None:
         served = plan.serving
         return words.html(
@@ -54,8 +50,24 @@ def headline(plan: Plan, words: Words) -> Safe:
             context=whole(served.context_tokens),
             gib=gib1(worst.headroom_bytes),
         )
-    key = {Verdict.FITS: "verdict.fits", Verdict.TIGHT: "verdict.tight"}.get(plan.verdict, "verdict.refused")
-    return words.html(f"{key}.{'many' if many else 'one'}", gpu=gpu, gib=gib1(worst.headroom_bytes))
+    form = "many" if len(worst.indices) > 1 else "one"
+    return words.html(f"verdict.{_case(worst)}.{form}", gpu=gpu, gib=gib1(abs(worst.headroom_bytes)))
+
+
+def _case(worst: DevicePlan) -> str:
+    """Which sentence tells the verdict of a card whose capacity and band are known."""
+    spare = (worst.headroom_bytes or 0) >= 0
+    if worst.verdict is Verdict.DOES_NOT_FIT:
+        return "refused" if spare else "short"
+    if worst.verdict is Verdict.FITS:
+        return "fits"
+    if (
+        worst.band is not None
+        and worst.usable_bytes is not None
+        and worst.band.high_bytes <= worst.usable_bytes
+    ):
+        return "margin"
+    return "within_band" if spare else "over_within_band"
 
 
 def tag(verdict: Verdict, words: Words) -> Safe:
@@ -158,13 +170,11 @@ def _division(plan: Plan, words: Words) -> list[str]:
 def _size(plan: Plan, words: Words) -> list[str]:
     asked = plan.resolved
     if asked.is_training:
-        precision = asked.training.precision.parameters or asked.training.precision.compute
         parts: list[str] = [words.html("scenario.sequence", n=whole(asked.training.sequence_length))]
         if asked.training.micro_batch > 1:
             parts.append(words.html("scenario.micro_batch", n=whole(asked.training.micro_batch)))
         optimizer = words(f"optimizer.{asked.training.optimizer.name}")
-        kind = words(f"format.{precision}") if precision else ""
-        parts.append(words.html("scenario.precision", precision=kind, optimizer=optimizer))
+        parts.append(words.html("scenario.precision", precision=_precision(plan, words), optimizer=optimizer))
         return parts
     parts = []
     if asked.serving.max_model_len is not None:
@@ -174,6 +184,14 @@ def _size(plan: Plan, words: Words) -> list[str]:
     if asked.serving.weights is not None:
         parts.append(words.html("scenario.weights", name=_format(asked.serving.weights, words)))
     return parts
+
+
+def _precision(plan: Plan, words: Words) -> str:
+    precision = plan.resolved.training.precision
+    stored = _format(precision.parameters or precision.compute or "", words)
+    if precision.autocast and precision.compute and precision.compute != precision.parameters:
+        return words("scenario.autocast", compute=_format(precision.compute, words), parameters=stored)
+    return stored
 
 
 def _format(name: str, words: Words) -> str:

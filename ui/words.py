@@ -32,7 +32,7 @@ class Words:
         self.language = language
         self._table = dict(table)
 
-    def __call__(self, key: str, **params: object) -> str:
+    def __call__(self, key: str, /, **params: object) -> str:
         """The words of a key as plain text, placeholders filled in.
 
         Raises:
@@ -40,11 +40,11 @@ class Words:
         """
         return self._template(key).format(**params)
 
-    def html(self, key: str, **params: object) -> Safe:
+    def html(self, key: str, /, **params: object) -> Safe:
         """The words of a key as HTML. Every parameter is escaped unless it is `Safe` itself."""
         return Safe(self._template(key).format(**{name: escaped(value) for name, value in params.items()}))
 
-    def count(self, key: str, number: int, **params: object) -> str:
+    def count(self, key: str, number: int, /, **params: object) -> str:
         """Words that depend on a number: `key.one` or `key.other`; the number is the placeholder `n`."""
         form = "one" if number == 1 else "other"
         return self(f"{key}.{form}", n=f"{number:,}", **params)
@@ -53,7 +53,7 @@ class Words:
         """Whether the file has words for a key."""
         return key in self._table
 
-    def keys(self, prefix: str = "") -> tuple[str, ...]:
+    def names(self, prefix: str = "") -> tuple[str, ...]:
         """All keys that start with a prefix, in file order."""
         return tuple(key for key in self._table if key.startswith(prefix))
 

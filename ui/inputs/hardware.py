@@ -58,7 +58,6 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
         )
         st.number_input(
             words("field.device.count") if index == 0 else words("hardware.count_of", row=place),
-            min_value=1 if count >= 1 else None,
             step=1,
             label_visibility=visible,
             width=64,
@@ -74,7 +73,6 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
     if kind == GENERIC:
         st.number_input(
             words("hardware.size"),
-            min_value=1.0,
             value=None,
             step=1.0,
             format="%.2f",

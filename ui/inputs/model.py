@@ -7,11 +7,11 @@ import streamlit as st
 from planner.issues import Issue, Severity
 from ui.answers import answer
 from ui.catalog import model_labels
-from ui.config_text import read_config
 from ui.document import Document, put
 from ui.inputs.desk import Desk
 from ui.numbers import short_count
 from ui.state import bind, edit
+from ui.uploads import read_config
 
 OWN_CONFIG: Final = "config"
 _ISSUES: Final = "config_issues"

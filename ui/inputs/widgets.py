@@ -1,4 +1,8 @@
-"""Widgets bound to one path of the document. What they hold is checked by the planner, never trusted."""
+"""Widgets bound to one path of the document.
+
+They have no limits of their own: a browser would reset a wrong number without a lasting word, and the planner
+says what is allowed.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,9 +16,7 @@ from ui.state import Writer, bind
 RUNTIME_DEFAULT: Final = "default"
 
 
-def number(
-    desk: Desk, path: str, *, default: int, step: int = 1, least: int = 1, label: str | None = None
-) -> None:
+def number(desk: Desk, path: str, *, default: int, step: int = 1) -> None:
     """A whole number that the schema always has.
 
     Args:
@@ -22,8 +24,6 @@ def number(
         path: Where it lies in the document.
         default: What the schema takes where it is absent.
         step: Of the buttons.
-        least: Lowest value that the browser takes; there is no upper limit here, the planner says it.
-        label: Key of the label, by default `field.<path>.label`.
     """
 
     def write(document: Document, value: Any) -> Document:
@@ -32,20 +32,18 @@ def number(
     shown = _whole(desk.get(path, default))
     shown = default if shown is None else shown
     st.number_input(
-        desk.words(label or f"field.{path}.label"),
-        min_value=least if shown >= least else None,
+        desk.words(f"field.{path}.label"),
         step=step,
         key=bind(path, shown, write),
         help=_help(desk, path),
     )
 
 
-def optional_number(desk: Desk, path: str, *, placeholder: str, step: int = 1, least: int = 1) -> None:
+def optional_number(desk: Desk, path: str, *, placeholder: str, step: int = 1) -> None:
     """A whole number that may be left empty; then the placeholder says what holds."""
     shown = _whole(desk.get(path))
     st.number_input(
         desk.words(f"field.{path}.label"),
-        min_value=least if shown is None or shown >= least else None,
         value=None,
         step=step,
         placeholder=placeholder,
