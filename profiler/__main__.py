@@ -12,7 +12,7 @@ from planner.issues import ScenarioError
 from planner.plan_types import Plan
 from planner.validation import parse_scenario
 from profiler.compare import compare
-from profiler.documents import Options
+from profiler.documents import DeviceKind, Options
 from profiler.host_memory import available_bytes
 from profiler.job_types import ExitReason, Snapshot
 from profiler.machine import machine_devices
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if isinstance(made, str):
         _say(made)
         return 2
-    device = arguments.device or ("cuda" if machine_devices(Nvml()).devices else "cpu")
+    device: DeviceKind = arguments.device or ("cuda" if machine_devices(Nvml()).devices else "cpu")
     try:
         options = Options(
             device=device,

@@ -9,7 +9,7 @@ from planner.ledger import Phase
 Text = Annotated[str, Field(max_length=4000)]
 ShortText = Annotated[str, Field(max_length=300)]
 Bytes = Annotated[int, Field(ge=0, le=2**62)]
-Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Param = str | int | float | bool | None
 DeviceKind = Literal["cpu", "cuda"]

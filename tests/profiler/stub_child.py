@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 
 def say(event: str, **fields: object) -> None:
@@ -71,7 +72,7 @@ def take_memory() -> None:
     sleep()
 
 
-AFTER_THE_START = {
+AFTER_THE_START: dict[str, Callable[[], object]] = {
     "crash": crash,
     "signal": lambda: os.kill(os.getpid(), 9),
     "grandchild": leave_a_grandchild,
@@ -82,7 +83,7 @@ AFTER_THE_START = {
     "bad_report": send_a_bad_report,
     "silent_exit": lambda: sys.exit(0),
 }
-IN_THE_STEP = {"hang": sleep, "stubborn": sleep, "greedy": take_memory}
+IN_THE_STEP: dict[str, Callable[[], object]] = {"hang": sleep, "stubborn": sleep, "greedy": take_memory}
 
 
 def report(request: dict[str, object]) -> dict[str, object]:
