@@ -7,7 +7,7 @@ from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
 from planner.placement import Share
 from planner.placement_fit import fit_to_memory, place_job
-from planner.plan_types import DevicePlan, Known, PeakBand, Plan, Verdict
+from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, Verdict
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
 from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
@@ -59,6 +59,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         known=_known(devices[fullest].band),
         trainable_params=trainable_params(resolved, model) if resolved.is_training else 0,
         serving=serving,
+        host=HostNeed(memory_bytes=serving.host.total_bytes) if serving else HostNeed(),
     )
 
 
