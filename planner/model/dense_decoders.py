@@ -24,6 +24,7 @@ _W123 = MlpNames(gate="w1", up="w3", down="w2")
 _QWEN2 = Style(qkv_bias=True, output_follows=False, slides=Slides.FLAGGED)
 _QWEN3 = Style(qk_norm_default=True, slides=Slides.FLAGGED)
 _GEMMA2 = Style(tie=True, norms=4, hidden_act="gelu_pytorch_tanh", slides=Slides.MOST, period=2, window=4096)
+_GLM4 = Style(qkv_bias=True, output_follows=False, norms=4, mlp_names=_GATE_UP)
 _COHERE = Style(tie=True, norm="layer_norm", norm_bias=False, norms=1, parallel=True)
 _OLMO2 = Style(qk_norm=QkNorm.WIDTH, qk_norm_default=True)
 
@@ -43,11 +44,15 @@ STYLES: dict[str, Style] = {
     "seed_oss": Style(qkv_bias=True, output_bias_key="attention_out_bias"),
     "smollm3": Style(tie=True, slides=Slides.FLAGGED),
     "arcee": Style(gated=False, hidden_act="relu2"),
+    "ernie4_5": Style(tie=True, bias_key="use_bias", mlp_bias_key="use_bias"),
+    "exaone4": Style(qk_norm_default=True, slides=Slides.MOST, period=4),
+    "hunyuan_v1_dense": Style(qk_norm_default=True),
     "gemma": Style(tie=True, hidden_act="gelu_pytorch_tanh"),
     "gemma2": _GEMMA2,
     "gemma3_text": replace(_GEMMA2, period=6, qk_norm_default=True),
     "glm": Style(qkv_bias=True, output_follows=False, mlp_names=_GATE_UP),
-    "glm4": Style(qkv_bias=True, output_follows=False, norms=4, mlp_names=_GATE_UP),
+    "glm4": _GLM4,
+    "glm4v_text": _GLM4,
     "olmo": Style(norm="layer_norm", norm_weight=False),
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, slides=Slides.MOST, period=4, window=4096),
@@ -112,7 +117,15 @@ def stablelm(f: Fields) -> ModelSpec:
     return build_decoder(f, style)
 
 
+def apertus(f: Fields) -> ModelSpec:
+    """Apertus: plain MLPs whose activation (xIELU) has two parameters a layer."""
+    spec = build_decoder(f, Style(gated=False, qk_norm_default=True, hidden_act="xielu"))
+    made = {id(layer): replace(layer, vector_params=2) for layer, _ in spec.distinct_layers()}
+    return replace(spec, layers=tuple(made[id(layer)] for layer in spec.layers))
+
+
 BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     **{name: partial(build_decoder, style=style) for name, style in STYLES.items()},
     "stablelm": stablelm,
+    "apertus": apertus,
 }

@@ -1,4 +1,4 @@
-"""Encoder-decoders: T5 and Whisper.
+"""Encoder-decoders: T5, BART and Whisper.
 
 Source: the modeling files of transformers 5.24.
 """
@@ -66,6 +66,33 @@ def _with_bias(layer: Layer, count: int, params: int, *, everywhere: bool) -> tu
     return (biased,) * count if everywhere else (biased, *(layer,) * (count - 1))
 
 
+def bart(f: Fields) -> ModelSpec:
+    """BART and mBART: two more positions than named, norms on the embeddings, mBART with last norms too."""
+    hidden = f.size("d_model", "hidden_size")
+    vocab = f.size("vocab_size", span=VOCAB)
+    positions = f.size("max_position_embeddings", span=POSITIONS)
+    encoder = _biased_layer(f, hidden, "encoder", cross=False, key_bias=True)
+    decoder = _biased_layer(f, hidden, "decoder", cross=True, key_bias=True)
+    last_norms = 4 * hidden if f.model_type == "mbart" else 0
+    return ModelSpec(
+        model_type=f.model_type,
+        structure=Structure.ENCODER_DECODER,
+        hidden_size=hidden,
+        vocab_size=vocab,
+        max_position_embeddings=positions,
+        layers=(decoder,) * f.size("decoder_layers", span=LAYERS),
+        encoder_layers=(encoder,) * f.size("encoder_layers", span=LAYERS),
+        embedding_params=hidden * vocab,
+        position_params=2 * hidden * (positions + 2) + 4 * hidden,
+        final_norm_params=last_norms,
+        head=head(hidden, vocab),
+        tie_word_embeddings=f.flag("tie_word_embeddings", default=True),
+        norm="layer_norm",
+        hidden_act=f.text("activation_function", default="gelu"),
+        position_embedding="learned",
+    )
+
+
 def whisper(f: Fields) -> ModelSpec:
     """Whisper: two convolutions in front, learned positions on both sides, no bias on keys."""
     hidden = f.size("d_model", "hidden_size")
@@ -73,8 +100,8 @@ def whisper(f: Fields) -> ModelSpec:
     mels = f.size("num_mel_bins")
     sources = f.size("max_source_positions", span=POSITIONS, default=1_500)
     targets = f.size("max_target_positions", span=POSITIONS, default=448)
-    encoder = _whisper_layer(f, hidden, "encoder", cross=False)
-    decoder = _whisper_layer(f, hidden, "decoder", cross=True)
+    encoder = _biased_layer(f, hidden, "encoder", cross=False, key_bias=False)
+    decoder = _biased_layer(f, hidden, "decoder", cross=True, key_bias=False)
     front = hidden * mels * 3 + hidden + hidden * hidden * 3 + hidden
     return ModelSpec(
         model_type=f.model_type,
@@ -96,14 +123,15 @@ def whisper(f: Fields) -> ModelSpec:
     )
 
 
-def _whisper_layer(f: Fields, hidden: int, side: str, *, cross: bool) -> Layer:
+def _biased_layer(f: Fields, hidden: int, side: str, *, cross: bool, key_bias: bool) -> Layer:
     heads = f.size(f"{side}_attention_heads", "num_attention_heads", span=HEADS)
     width = f.size(f"{side}_ffn_dim", "intermediate_size")
     shape = grouped(heads, heads, f.divides(f"{side}_attention_heads", heads, "d_model", hidden))
     linears = attention_matrices(hidden, shape, _WHISPER_ATTENTION, qkv_bias=True, output_bias=True)
-    linears = tuple(
-        replace(linear, bias_features=0) if linear.name == "k_proj" else linear for linear in linears
-    )
+    if not key_bias:
+        linears = tuple(
+            replace(linear, bias_features=0) if linear.name == "k_proj" else linear for linear in linears
+        )
     feed = dense_feed(hidden, width, MlpNames(up="fc1", down="fc2"), gated=False, bias=True)
     mixer = Mixer(shape=shape, linears=linears)
     if not cross:
@@ -116,5 +144,7 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "t5": t5,
     "mt5": t5,
     "umt5": t5,
+    "bart": bart,
+    "mbart": bart,
     "whisper": whisper,
 }

@@ -71,6 +71,20 @@ def bert(f: Fields) -> ModelSpec:
     return _bert(f)
 
 
+def electra(f: Fields) -> ModelSpec:
+    """ELECTRA: BERT without a pooler, its embedding maybe narrower than the layers."""
+    spec = _bert(f, pooler=False)
+    hidden, narrow = spec.hidden_size, f.size("embedding_size", default=spec.hidden_size)
+    if narrow == hidden:
+        return spec
+    rows = spec.position_params // hidden
+    return replace(
+        spec,
+        embedding_params=narrow * spec.vocab_size,
+        position_params=narrow * rows + narrow * hidden + hidden,
+    )
+
+
 def distilbert(f: Fields) -> ModelSpec:
     """DistilBERT: no token types, no pooler."""
     hidden = f.size("dim", "hidden_size")
@@ -311,6 +325,7 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "bert": bert,
     "roberta": bert,
     "xlm-roberta": bert,
+    "electra": electra,
     "distilbert": distilbert,
     "modernbert": modernbert,
     "vit": vit,

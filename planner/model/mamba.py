@@ -99,6 +99,23 @@ def mamba(f: Fields) -> ModelSpec:
     return replace(spec, position_embedding="none")
 
 
+def bamba(f: Fields) -> ModelSpec:
+    """Bamba: Mamba-2 with attention in the layers that the config lists, a gated MLP in all."""
+    trunk = read_trunk(f, _LLAMA)
+    count, hidden = trunk.num_layers, trunk.hidden_size
+    kinds = f.texts("layer_types", count, ("mamba", "linear_attention", *_ATTENTION_NAMES))
+    if kinds is None:
+        listed = f.sizes("attn_layer_indices", None, span=(0, LAYERS[1]))
+        if listed is None:
+            f.missing("attn_layer_indices")
+        kinds = tuple("attention" if index in listed else "mamba" for index in range(count))
+    attention = read_mixer(f, _LLAMA, hidden, read_heads(f, hidden))
+    mamba_layer = _granite_mamba(f, hidden)
+    mixers = [attention if kind in _ATTENTION_NAMES else mamba_layer for kind in kinds]
+    feed = read_dense_feed(f, _LLAMA, hidden)
+    return decoder_spec(f, _LLAMA, trunk, stack(mixers, (feed,) * count, 2 * trunk.norm_params))
+
+
 def mamba2(f: Fields) -> ModelSpec:
     """Mamba-2."""
     trunk = read_trunk(f, _LLAMA)
@@ -277,7 +294,9 @@ def _granite_feed(f: Fields, hidden: int) -> Feed:
 BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "jamba": jamba,
     "mamba": mamba,
+    "falcon_mamba": mamba,
     "mamba2": mamba2,
+    "bamba": bamba,
     "nemotron_h": nemotron_h,
     "granitemoehybrid": granitemoehybrid,
 }

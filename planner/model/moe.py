@@ -134,6 +134,28 @@ def granitemoe(f: Fields) -> ModelSpec:
     return build_decoder(f, Style(), all_sparse(lambda g, s: _simple_experts(g, s, names, router="router")))
 
 
+def granitemoeshared(f: Fields) -> ModelSpec:
+    """Granite-MoE with a shared MLP."""
+    names = MlpNames(fused="input_linear", down="output_linear")
+
+    def read(g: Fields, style: Style) -> Feed:
+        del style
+        experts, top = read_routing(g, _EXPERT_KEYS, ("num_experts_per_tok",))
+        return moe_feed(
+            g.size("hidden_size"),
+            experts=experts,
+            experts_per_token=top,
+            width=g.size("intermediate_size"),
+            shared_width=g.size("shared_intermediate_size", span=(0, WIDTH[1])),
+            names=names,
+            shared_names=names,
+            router_name="router",
+            shared_prefix="shared_mlp.",
+        )
+
+    return build_decoder(f, Style(), all_sparse(read))
+
+
 def gpt_oss(f: Fields) -> ModelSpec:
     """GPT-OSS: biases everywhere, a sink per head, every other layer sliding."""
     style = Style(qkv_bias=True, output_bias=True, mlp_bias=True, slides=Slides.MOST, period=2, window=128)
@@ -260,6 +282,7 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "minimax_m2": minimax_m2,
     "grok1": grok1,
     "granitemoe": granitemoe,
+    "granitemoeshared": granitemoeshared,
     "gpt_oss": gpt_oss,
     "qwen2_moe": qwen2_moe,
     "qwen3_moe": qwen3_moe,

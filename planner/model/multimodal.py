@@ -56,6 +56,15 @@ WRAPPERS: dict[str, Wrapper] = {
         projector=vision.norm_and_linear,
         tie=True,
     ),
+    "paligemma": Wrapper(
+        text="gemma", tower="siglip_vision_model", any_tower=True, projector=vision.linear_with_bias, tie=True
+    ),
+    "idefics3": Wrapper(text="llama", tower="idefics3_vision", projector=vision.shuffled_linear),
+    "smolvlm": Wrapper(text="llama", tower="idefics3_vision", projector=vision.shuffled_linear),
+    "llava_onevision": Wrapper(
+        text="qwen2", tower="siglip_vision_model", any_tower=True, projector=vision.two_linears_newline
+    ),
+    "glm4v": Wrapper(text="glm4v_text", tower="glm4v_vision"),
     "gemma4": Wrapper(text="gemma4_text", tower="gemma4_vision", projector=vision.one_linear, tie=True),
     "llama4": Wrapper(text="llama4_text", tower="llama4_vision_model", projector=vision.llama4_linear),
     "qwen2_vl": Wrapper(text="qwen2_vl_text", tower="qwen2_vl", flat=True),

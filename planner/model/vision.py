@@ -31,6 +31,12 @@ def siglip(v: Fields) -> int:
     return patch_params(v, hidden, bias=True) + patches(v) * hidden + layers + 2 * hidden + pooling
 
 
+def idefics3(v: Fields) -> int:
+    """Idefics3 and SmolVLM: SigLIP without its pooling head."""
+    hidden, layers = _vit_layers(v)
+    return patch_params(v, hidden, bias=True) + patches(v) * hidden + layers + 2 * hidden
+
+
 def clip(v: Fields) -> int:
     """CLIP: a class token and norms before and after."""
     hidden, layers = _vit_layers(v)
@@ -140,6 +146,18 @@ def glm5_next(v: Fields) -> int:
     return _video_patch(v, hidden, bias=True) + layers + merger + downsample + hidden
 
 
+def glm4v(v: Fields) -> int:
+    """GLM-4.1V: gated without biases, learned positions, a strided convolution and a gated merger."""
+    hidden, out = v.size("hidden_size"), v.size("out_hidden_size")
+    layer = 4 * hidden * hidden + 3 * hidden * out + 2 * hidden
+    if v.flag("attention_bias", default=False):
+        layer += 4 * hidden
+    merger = out * out + 2 * out + 3 * out * v.size("intermediate_size")
+    downsample = out * _merged(v, hidden) + out
+    layers = v.size("depth", span=LAYERS) * layer + 2 * hidden
+    return _video_patch(v, hidden, bias=True) + patches(v) * hidden + layers + merger + downsample
+
+
 def step3p7(v: Fields) -> int:
     """Step-3.7: a scale per width on both halves of a layer, two strided convolutions behind."""
     hidden, layers = _vit_layers(v)
@@ -172,7 +190,9 @@ TOWERS: dict[str, Callable[[Fields], int]] = {
     "qwen3_5_moe": qwen3_vl,
     "qwen3_5_moe_vision": qwen3_vl,
     "gemma4_vision": gemma4,
+    "glm4v_vision": glm4v,
     "glm5_next_vision": glm5_next,
+    "idefics3_vision": idefics3,
     "step3p5_vision": step3p7,
     "minimax_m3_vl_vision": minimax_m3,
 }
@@ -213,6 +233,18 @@ def one_linear(f: Fields, vision_width: int, text_width: int) -> int:
     """Gemma 4: one matrix."""
     del f
     return vision_width * text_width
+
+
+def linear_with_bias(f: Fields, vision_width: int, text_width: int) -> int:
+    """PaliGemma: one matrix with a bias."""
+    del f
+    return vision_width * text_width + text_width
+
+
+def shuffled_linear(f: Fields, vision_width: int, text_width: int) -> int:
+    """Idefics3 and SmolVLM: one matrix on patches put together `scale_factor` by `scale_factor`."""
+    scale = f.size("scale_factor", span=MERGE, default=2)
+    return vision_width * scale * scale * text_width
 
 
 def llama4_linear(f: Fields, vision_width: int, text_width: int) -> int:

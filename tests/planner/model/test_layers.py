@@ -166,7 +166,7 @@ def test_keys_and_values_of_every_kind() -> None:
 
 
 def test_gated_delta_net_state_is_what_llama_cpp_prints() -> None:
-    """149.6 MiB a slot for the 64-layer 27B, states of 32 bits: 48 layers of state and three columns of input."""
+    """149.6 MiB a slot for the 64-layer 27B: 48 layers of state and three inputs each, in 32 bits."""
     spec = _row(QWEN35_27B)
     linear = [layer.attention for layer in spec.layers if layer.attention.kind is AttentionKind.LINEAR]
     assert len(linear) == 48
