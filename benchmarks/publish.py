@@ -1,0 +1,209 @@
+"""Writes hardware_db/data/score.json, the score that the Method page shows: `python -m benchmarks.publish`.
+
+Every published memory measurement is predicted and held against what was read, with the bands as they stand
+(so `python -m benchmarks.bands` comes first). The file is small and the same for the same code, data and date:
+names are written once and rows point at them.
+"""
+
+import argparse
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.bands import Ratio, held_out, ratios
+from benchmarks.in_sample import in_sample
+from benchmarks.records import MEMORY_FILES, TRUTH, load
+from hardware_db import DATA, load_tables
+from planner.bands import DEVICE_LAYER
+from planner.hardware import Tables
+from planner.predict import Predictor, predictor
+from planner.scenario import SCHEMA_VERSION
+from planner.score import Row, Score, as_json, percentile, score
+from planner.truth import Record
+
+FILE_VERSION: Final = 1
+COMMAND: Final = "python -m benchmarks.publish"
+DIGITS: Final = 6
+"""Significant digits of what is no whole number: far finer than any figure shown."""
+LICENCES: Final = "## Licences of the sources"
+
+Indexed = dict[str, int]
+
+
+def rounded(value: float | None) -> float | int | None:
+    """A number with the digits that the file keeps; whole numbers and unknown ones as they are."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() else short
+
+
+def document(records: tuple[Record, ...], predict: Predictor, tables: Tables, made_on: str) -> dict[str, Any]:
+    """Everything that the file holds, as JSON values."""
+    result = score(records, predict)
+    families = _index(record.family for record in records)
+    metrics = _index(row.metric for row in result.rows)
+    sources = _index(record.source for record in records)
+    positions = {record.id: i for i, record in enumerate(records)}
+    return {
+        "version": FILE_VERSION,
+        "made_on": made_on,
+        "made_by": COMMAND,
+        "versions": {"scenario_schema": SCHEMA_VERSION},
+        "inputs": list(inputs()),
+        **_summary(result),
+        "runs": runs(ratios(records, predict), tables),
+        "verdicts": verdicts(result.rows, records),
+        "in_sample": [asdict(found) for found in in_sample(tables.constants, records)],
+        "licences": licences((TRUTH / "README.md").read_text(encoding="utf-8")),
+        "families": list(families),
+        "metrics": list(metrics),
+        "sources": list(sources),
+        "records": [_record(record, families, sources) for record in records],
+        "rows": [_row(row, positions, metrics) for row in result.rows],
+        "unsupported": [[positions[x.id], x.metric, x.reason] for x in result.unsupported],
+    }
+
+
+def _index(names: Iterable[str]) -> Indexed:
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
+def _summary(result: Score) -> dict[str, Any]:
+    """Counts, cells and the table of verdicts."""
+    counts: dict[str, Any] = as_json(result)["summary"]
+    cells, fits = counts.pop("cells"), counts.pop("fits")
+    for cell in cells:
+        cell.update({key: rounded(value) for key, value in cell.items() if isinstance(value, float)})
+    return {"counts": counts, "fits": {key: rounded(value) for key, value in fits.items()}, "cells": cells}
+
+
+def _record(record: Record, families: Indexed, sources: Indexed) -> list[Any]:
+    """[id, family, source, runtime, task]; the last two are null where the schema can't say what ran."""
+    asked = record.scenario
+    name, task = (asked.runtime.name, asked.task) if asked is not None else (None, None)
+    return [record.id, families[record.family], sources[record.source], name, task]
+
+
+def _row(row: Row, positions: Mapping[str, int], metrics: Indexed) -> list[Any]:
+    """[record, metric, predicted, observed, error, inside the band]."""
+    figures = (rounded(row.predicted), rounded(row.observed), rounded(row.error))
+    return [positions[row.id], metrics[row.metric], *figures, row.inside_band]
+
+
+def runs(found: list[Ratio], tables: Tables) -> list[dict[str, Any]]:
+    """What a device held at its peak, by runtime and task: the errors, the band, and the runs held out.
+
+    An error is predicted / observed - 1. `held_inside` counts runs inside a band made without their source.
+    """
+    held = held_out(found)
+    bands = {(b.runtime, b.task): b for b in tables.bands if b.layer == DEVICE_LAYER}
+    by_key: dict[tuple[str, str], list[Ratio]] = {}
+    for ratio in found:
+        by_key.setdefault((ratio.runtime, ratio.task), []).append(ratio)
+    rows: list[dict[str, Any]] = []
+    for key, members in sorted(by_key.items()):
+        errors = sorted(1 / member.value - 1 for member in members)
+        absolute, band = sorted(map(abs, errors)), bands.get(key)
+        rows.append(
+            {
+                "runtime": key[0],
+                "task": key[1],
+                "n": len(members),
+                "sources": len({member.family for member in members}),
+                "median_abs_error": rounded(median(absolute)),
+                "p90_abs_error": rounded(percentile(absolute, 0.9)),
+                "low_frac": band.low_frac if band else None,
+                "high_frac": band.high_frac if band else None,
+                "held_inside": held[key][0],
+                "held_total": held[key][1],
+                "errors": [round(error, 4) for error in errors],
+            }
+        )
+    return rows
+
+
+def verdicts(rows: Iterable[Row], records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Verdicts by runtime and task: how many were right. A run counts once."""
+    asked = {record.id: record.scenario for record in records}
+    counts: dict[tuple[str, str], list[int]] = {}
+    seen: set[str] = set()
+    for row in rows:
+        scenario = asked[row.id]
+        if row.metric != "fits" or row.predicted is None or scenario is None or (row.group or row.id) in seen:
+            continue
+        seen.add(row.group or row.id)
+        tally = counts.setdefault((scenario.runtime.name, scenario.task), [0, 0])
+        tally[0] += bool(row.predicted) is bool(row.observed)
+        tally[1] += 1
+    return [
+        {"runtime": runtime, "task": task, "right": right, "n": total}
+        for (runtime, task), (right, total) in sorted(counts.items())
+    ]
+
+
+def inputs() -> Iterator[dict[str, Any]]:
+    """The files of measurements: rows, first and last date, and the start of their digest."""
+    for name in MEMORY_FILES:
+        # The digest is of the text, so that line ends don't matter.
+        text = (TRUTH / name).read_text(encoding="utf-8")
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        dates = sorted(line["date"] for line in lines if line.get("date"))
+        yield {
+            "file": name,
+            "rows": len(lines),
+            "undated": sum(not line.get("date") for line in lines),
+            "oldest": dates[0] if dates else None,
+            "newest": dates[-1] if dates else None,
+            "sha256": hashlib.sha256(text.encode()).hexdigest()[:16],
+        }
+
+
+def licences(readme: str) -> list[list[str]]:
+    """The cells of the licence table of the measurements."""
+    table = readme.partition(LICENCES)[2].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
+    return rows[2:]
+
+
+def as_text(content: Mapping[str, Any]) -> str:
+    """The file: one line a name, record or row, so that a change shows as the lines that changed."""
+
+    def compact(value: object) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    parts = []
+    for key, value in content.items():
+        if isinstance(value, list):
+            body = ",\n".join(compact(item) for item in value)
+            parts.append(f'"{key}":[\n{body}\n]')
+        else:
+            parts.append(f'"{key}":{compact(value)}')
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def write(content: Mapping[str, Any], path: Path) -> None:
+    """The file, the same bytes for the same content on every system."""
+    path.write_text(as_text(content), encoding="utf-8", newline="\n")
+
+
+def main() -> None:
+    """Write the file and say how large it is."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--date", default=dt.datetime.now(tz=dt.UTC).date().isoformat())
+    parser.add_argument("--out", type=Path, default=DATA / "score.json")
+    options = parser.parse_args()
+    tables = load_tables()
+    content = document(load(MEMORY_FILES), predictor(tables), tables, options.date)
+    write(content, options.out)
+    size = options.out.stat().st_size
+    print(f"{options.out.name}: {len(content['rows'])} rows, {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
