@@ -17,6 +17,7 @@ _BERT_ATTENTION = AttentionNames(query="query", key="key", value="value", output
 _BERT_MLP = MlpNames(up="intermediate.dense", down="output.dense")
 _DISTIL_ATTENTION = AttentionNames(query="q_lin", key="k_lin", value="v_lin", output="out_lin")
 _FC = MlpNames(up="fc1", down="fc2")
+_OUT_PROJ = AttentionNames(output="out_proj")
 IMAGE = (1, 100_000)
 
 
@@ -24,7 +25,7 @@ def encoder_layer(
     hidden: int,
     heads: int,
     width: int,
-    names: AttentionNames = AttentionNames(output="out_proj"),  # noqa: B008
+    names: AttentionNames = _OUT_PROJ,
     mlp_names: MlpNames = _FC,
     *,
     qkv_bias: bool = True,
