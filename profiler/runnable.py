@@ -74,7 +74,8 @@ def _precision(scenario: Scenario, _: DeviceKind) -> Iterator[Remark]:
     stored = precision.parameters
     yield from _unless(f"{field}.parameters", stored, FLOATS, "format_not_measured")
     yield from _unless(f"{field}.compute", precision.compute, FLOATS, "format_not_measured")
-    if not precision.autocast and None not in (stored, precision.compute) and precision.compute != stored:
+    needs_cast = precision.compute in FLOATS and stored in FLOATS and precision.compute != stored
+    if needs_cast and not precision.autocast:
         yield _refuse("compute_needs_autocast", f"{field}.compute", precision.compute, (str(stored),))
     trained = _trained_format(scenario)
     for name in ("gradients", "optimizer"):
