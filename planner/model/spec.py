@@ -255,9 +255,8 @@ class ModelSpec:
         hidden_act: Activation function as the config names it.
         position_embedding: `rope`, `learned`, `alibi`, `relative` or `none`.
         config: Sorted (key, JSON text) pairs of the config it was built from; for display and traces.
-        approximate: Codes that say why parameter counts are not exact, empty when exact: `class_not_public` (read
-            off the names of the keys), `vision_tower_not_counted`, `audio_tower_not_counted`,
-            `speech_tower_not_counted`.
+        approximate: Codes that say why parameter counts are not exact, empty when exact: `class_not_public`,
+            `vision_tower_not_counted`, `audio_tower_not_counted`, `speech_tower_not_counted`.
         logit_soft_cap: A final soft cap on logits exists (Gemma-2), which adds logits-sized tensors.
         parallel_residual: Attention and MLP read the same norm (GPT-J, Falcon, Phi-2, NeoX).
     """
