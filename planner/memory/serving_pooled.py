@@ -1,6 +1,6 @@
 """Engines that turn what is left of a card into one pool of KV blocks: what is left, and what it holds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.hardware import Tables
@@ -8,13 +8,15 @@ from planner.ledger import Category, Ledger
 from planner.memory.kv_cache import STATEFUL, model_shapes
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
-from planner.memory.serving_demand import demand, workload_tokens
+from planner.memory.serving_demand import demand, version_of, workload_tokens
 from planner.memory.serving_paged import PagedPool
 from planner.memory.serving_vllm import budget_bytes, inside_names, vllm_pool
 from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
 
+TOKENS_BY_CONCURRENCY: Final = (0, 20)
+"""From here on the tokens of a hybrid model are sequences of the longest length times that length."""
 CACHES: Final = (*KV_NAMES, STATE_NAME)
 
 
@@ -48,7 +50,12 @@ def vllm_answer(
     outside = non_cache_bytes(ledger) - weights_bytes(ledger) - ledger.total(*inside_names(scenario))
     budget = budget_bytes(share, scenario)
     taken = ledger.peak()[1] if budget is None else budget + outside
-    return pool_answer(vllm_pool(share, scenario, model), pool_bytes, share, scenario, model, budget, taken)
+    pool = vllm_pool(share, scenario, model)
+    found = pool_answer(pool, pool_bytes, share, scenario, model, budget, taken)
+    if len(pool.groups) < 2 or version_of(scenario) < TOKENS_BY_CONCURRENCY:
+        return found
+    longest = demand(scenario, model, share).longest_tokens
+    return replace(found, tokens=found.blocks * longest // pool.blocks_for(longest))
 
 
 def pool_answer(

@@ -31,7 +31,20 @@ def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
         "serving.cuda_graphs": True,
         "serving.prefix_caching": engine == "v1",
         **_batch(scenario, model, engine),
+        **_stages(scenario, model),
     }
+
+
+def _stages(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
+    """Layers of every stage where they don't divide evenly: the rest from the last but one backwards."""
+    depth = scenario.parallel.pipeline
+    base, rest = divmod(model.num_layers, depth)
+    if not rest or scenario.parallel.stages:
+        return {}
+    counts = [base] * depth
+    for back in range(2, rest + 2):
+        counts[-back] += 1
+    return {"parallel.pipeline_layers": tuple(counts)}
 
 
 def _batch(scenario: Scenario, model: ModelSpec, engine: str) -> dict[str, Value]:

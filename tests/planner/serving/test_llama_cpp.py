@@ -92,7 +92,7 @@ def test_host_compute_buffer(config: Config, step: int, context: int, mib: float
     [
         pytest.param(QWEN3_4B, "llama_cpp", {"max_model_len": 4096}, 576.0, id="qwen3-4b-4096-576-MiB"),
         pytest.param(llama(), "llama_cpp", {"max_model_len": 16384}, 2048.0, id="llama-3.1-8b-2048-MiB"),
-        pytest.param(GEMMA_3_27B, "ik_llama_cpp", {"max_model_len": 32768}, 15872.0, id="gemma-3-ik-15872-MiB"),
+        pytest.param(GEMMA_3_27B, "ik_llama_cpp", {"max_model_len": 32768}, 15872, id="gemma-3-15872-MiB"),
         pytest.param(GEMMA_3_1B, "ollama", {"max_model_len": 4096}, 38.0, id="gemma-3-1b-ollama-38-MiB"),
         pytest.param(DEEPSEEK_V3, "ik_llama_cpp", {"max_model_len": 32768, "mla_mode": 3, "kv_cache": "q8_0"},
                      1166.6, id="deepseek-v3-ik-latent-q8_0-1166.6-MiB"),
@@ -188,7 +188,8 @@ def test_experts_sent_by_hand() -> None:
     """The published 6496 MiB a layer of V3's experts in iq4_k_r4: 24240 MiB with one, 17744 without."""
     settings = {
         "weights": "q8_0", "expert_weights": "iq4_k_r4", "weights_file_bytes": 414_660_838_818,
-        "gpu_layers": 62, "host_experts": True, "max_model_len": 32768, "mla_mode": 3, "gpu": "rtx-6000-ada-48gb",
+        "gpu_layers": 62, "host_experts": True, "max_model_len": 32768, "mla_mode": 3,
+        "gpu": "rtx-6000-ada-48gb",
     }  # fmt: skip
     none = buffers(DEEPSEEK_V3, "ik_llama_cpp", **settings)
     one = buffers(DEEPSEEK_V3, "ik_llama_cpp", expert_layers=[1], **settings)

@@ -226,3 +226,21 @@ def test_replicas_share_the_load() -> None:
     assert four.serving is not None
     assert one.serving is not None
     assert four.serving.concurrency == 4 * one.serving.concurrency
+
+
+@pytest.mark.parametrize(
+    ("layers", "depth", "counts"),
+    [(32, 4, [8, 8, 8, 8]), (33, 4, [8, 8, 9, 8]), (34, 4, [8, 9, 9, 8]), (35, 4, [9, 9, 9, 8])],
+)
+def test_uneven_stages_spare_the_last(layers: int, depth: int, counts: list[int]) -> None:
+    config = llama(num_hidden_layers=layers)
+    plan = serve(config, count=depth, parallel={"pipeline": depth}, max_model_len=4096)
+    assert [last - first for first, last in (device.layers for device in plan.devices)] == counts
+
+
+def test_later_versions_print_tokens_of_whole_sequences_for_hybrid_models() -> None:
+    settings: Config = {"weights": "mxfp4", "max_model_len": 131_072}
+    for version, by_sequence in (("0.19.0", False), ("0.21.0", True)):
+        answer = serve(gpt_oss(24, 32), version=version, **settings).serving
+        assert answer is not None
+        assert (answer.kv_tokens == int(answer.concurrency * 131_072)) is by_sequence
