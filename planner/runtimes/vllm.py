@@ -16,6 +16,8 @@ CARD_DEFAULTS_FROM = (0, 9)
 """Before this the second generation took the larger batch on every card."""
 CHUNKED_FROM = 32768
 """The first generation read whole prompts up to this length, and in chunks beyond."""
+CHUNKS_LONG_FROM = (0, 5, 4)
+"""From here on; before, of any length."""
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
@@ -50,7 +52,8 @@ def _stages(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
 def _batch(scenario: Scenario, model: ModelSpec, engine: str) -> dict[str, Value]:
     longest = longest_tokens(scenario, model)
     if engine == "v0":
-        tokens = longest if longest <= CHUNKED_FROM else SMALL_TOKENS
+        whole = longest <= CHUNKED_FROM or version_of(scenario) < CHUNKS_LONG_FROM
+        tokens = longest if whole else SMALL_TOKENS
         return {"serving.batched_tokens": max(tokens, SMALL_TOKENS), "serving.max_sequences": SMALL_SEQUENCES}
     if version_of(scenario) < CARD_DEFAULTS_FROM:
         return {"serving.batched_tokens": SMALL_TOKENS, "serving.max_sequences": LARGE_CARD_SEQUENCES}

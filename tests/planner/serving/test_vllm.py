@@ -10,7 +10,16 @@ from planner.ledger import Category
 from planner.memory.serving_vllm import capture_sizes, switched
 from planner.serving_readings import serving_readings
 from planner.units import GIB, MIB
-from tests.planner.serving.cases import DEEPSEEK_V3, QWEN25_HALF_B, Config, gpt_oss, llama, serve, tables
+from tests.planner.serving.cases import (
+    DEEPSEEK_V3,
+    QWEN25_HALF_B,
+    Config,
+    gpt_oss,
+    llama,
+    serve,
+    tables,
+    truth,
+)
 
 if TYPE_CHECKING:
     from planner.plan_types import Plan
@@ -244,3 +253,20 @@ def test_later_versions_print_tokens_of_whole_sequences_for_hybrid_models() -> N
         answer = serve(gpt_oss(24, 32), version=version, **settings).serving
         assert answer is not None
         assert (answer.kv_tokens == int(answer.concurrency * 131_072)) is by_sequence
+
+
+def test_j045_a_405b_model_in_fp8_on_eight_cards_refuses_its_full_context() -> None:
+    """Published: 79392 tokens of 38.2 GiB over the cards; 131072 would need 63 GiB.
+
+    The engine of that time read prompts whole, so its working memory grew with the longest length.
+    """
+    record = next(r for r in truth("scenarios.jsonl") if r["id"] == "J045")
+    config = llama(hidden_size=16384, num_hidden_layers=126, num_attention_heads=128, intermediate_size=53248)
+    plan = serve(config, version="0.5.3", count=8, parallel={"tensor": 8}, weights="fp8")
+    answer = plan.serving
+    assert answer is not None
+    tokens = record["expected"]["value"]
+    assert 8 * answer.kv_bytes_per_token * tokens / GIB == pytest.approx(38.2, abs=0.1)
+    assert 8 * answer.kv_bytes_per_token * 131_072 / GIB == pytest.approx(63, abs=0.1)
+    assert answer.concurrency < 1
+    assert answer.longest_context_tokens < 131_072
