@@ -6,7 +6,7 @@ KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 GB = 1_000_000_000
-"""A vendor's gigabyte; used for nominal figures only."""
+"""A vendor's gigabyte: nominal figures, and sizes shown to who asks for GB."""
 
 Number = TypeVar("Number", int, float)
 
@@ -24,6 +24,11 @@ def round_up(amount: int, step: int) -> int:
 def gib(amount_bytes: int | float) -> float:
     """Bytes as GiB (2**30)."""
     return amount_bytes / GIB
+
+
+def gb(amount_bytes: int | float) -> float:
+    """Bytes as GB (1e9)."""
+    return amount_bytes / GB
 
 
 def gib_bytes(amount_gib: int | float) -> int:

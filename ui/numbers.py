@@ -1,8 +1,12 @@
-"""Numbers as text, each rounded from bytes and never from a rounded figure; negative ones carry U+2212."""
+"""Numbers as text, each rounded from bytes and never from a rounded figure; negative ones carry U+2212.
+
+Sizes are in the unit in force (`ui.units`): GiB unless the user asked for GB.
+"""
 
 from typing import Final
 
 from planner.units import gib
+from ui.units import amount
 
 MINUS: Final = "\u2212"
 DASH: Final = "\u2013"
@@ -12,18 +16,23 @@ _STEPS = (("T", 1_000_000_000_000), ("B", 1_000_000_000), ("M", 1_000_000), ("K"
 
 
 def gib1(amount_bytes: int | float) -> str:
-    """GiB with one decimal: sentences, labels, the strip."""
-    return _plain(gib(amount_bytes), 1)
+    """A size with one decimal: sentences, labels, the strip."""
+    return _plain(amount(amount_bytes), 1)
 
 
 def gib2(amount_bytes: int | float) -> str:
-    """GiB with two decimals: tables. A zero part is an en dash."""
-    return _plain(gib(amount_bytes), 2) if amount_bytes else DASH
+    """A size with two decimals: tables. A zero part is an en dash."""
+    return _plain(amount(amount_bytes), 2) if amount_bytes else DASH
+
+
+def gib_as_typed(amount_bytes: int | float) -> str:
+    """GiB with one decimal whatever the unit in force: beside a field that is filled in in GiB."""
+    return _plain(gib(amount_bytes), 1)
 
 
 def signed_gib(amount_bytes: int | float, decimals: int = 1) -> str:
-    """GiB with its sign always shown; what rounds to zero has none."""
-    return signed(gib(amount_bytes), decimals)
+    """A size with its sign always shown; what rounds to zero has none."""
+    return signed(amount(amount_bytes), decimals)
 
 
 def signed(value: float, decimals: int = 1) -> str:

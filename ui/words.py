@@ -1,4 +1,7 @@
-"""Every word on the pages, from one file a language. Keys are dotted; placeholders are named."""
+"""Every word on the pages, from one file a language. Keys are dotted; placeholders are named.
+
+`{unit}` is filled in everywhere with the unit that sizes are shown in.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -6,6 +9,8 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Final
+
+from ui.units import current
 
 FALLBACK: Final = "en"
 _FOLDER = Path(__file__).with_name("locales")
@@ -38,11 +43,12 @@ class Words:
         Raises:
             MissingWordsError: The file has no such key.
         """
-        return self._template(key).format(**params)
+        return self._template(key).format(**{"unit": current(), **params})
 
     def html(self, key: str, /, **params: object) -> Safe:
         """The words of a key as HTML. Every parameter is escaped unless it is `Safe` itself."""
-        return Safe(self._template(key).format(**{name: escaped(value) for name, value in params.items()}))
+        safe = {name: escaped(value) for name, value in params.items()}
+        return Safe(self._template(key).format(**{"unit": current(), **safe}))
 
     def count(self, key: str, number: int, /, **params: object) -> str:
         """Words that depend on a number: `key.one` or `key.other`; the number is the placeholder `n`."""

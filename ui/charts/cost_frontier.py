@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import Any, Final
 
-from planner.units import gib
 from ui.charts.base import bold, colored, finish, new_figure, nice_step
 from ui.cost.money import cards_text, job_text, usd, usd_cents
 from ui.cost.rows import Row
 from ui.numbers import gib1, signed_gib
 from ui.tokens import LIGHT
+from ui.units import amount, current
 from ui.words import Words
 
 HEIGHT: Final = 288
@@ -43,14 +43,14 @@ def cost_frontier(others: Sequence[Row], best: Sequence[Row], words: Words) -> A
             x=_x(row),
             y=log10(_y(row)),
             xanchor="right" if to_left else "left",
-            xshift=6 if to_left else -4,
-            yshift=-14,
+            xshift=-9 if to_left else -4,
+            yshift=6 if to_left else -14,
             showarrow=False,
             text=f"{job_text(row)}  {bold(usd(_y(row)))}",
             font={"size": 14},
         )
     finish(fig, HEIGHT, margin={"l": LEFT, "r": 4, "t": TOP, "b": BOTTOM})
-    fig.update_xaxes(range=[0, right], dtick=nice_step(right, 6), ticksuffix=" GiB")
+    fig.update_xaxes(range=[0, right], dtick=nice_step(right, 6), ticksuffix=f" {current()}")
     ticks = _ticks(low, high)
     fig.update_yaxes(
         type="log",
@@ -101,7 +101,7 @@ def _hover(row: Row, words: Words) -> str:
 
 
 def _x(row: Row) -> float:
-    return gib(row.headroom_bytes or 0)
+    return amount(row.headroom_bytes or 0)
 
 
 def _y(row: Row) -> float:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plan_types import Verdict
-from planner.units import gib
 from ui.charts.base import finish, new_figure
 from ui.charts.gpu_bars import TONE
 from ui.numbers import DASH, short_tokens, signed, whole
 from ui.tokens import LIGHT, TINTS
+from ui.units import amount
 from ui.words import Words
 
 LEVEL = {Verdict.DOES_NOT_FIT: -1, Verdict.TIGHT: 0, Verdict.FITS: 1}
@@ -101,7 +101,7 @@ def alternative(grid: FitGrid, words: Words) -> str:
 def _text(cell: Cell) -> str:
     if cell.headroom_bytes is None:
         return DASH
-    value = gib(cell.headroom_bytes)
+    value = amount(cell.headroom_bytes)
     return signed(value, 1 if abs(value) < 20 else 0)
 
 

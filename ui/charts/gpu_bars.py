@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from planner.ledger import Category
 from planner.plan_types import DevicePlan, Plan, Verdict
-from planner.units import gib
 from ui.charts.base import (
     BAR_WIDTH,
     bold,
@@ -19,6 +18,7 @@ from ui.charts.base import (
 from ui.names import card_name
 from ui.numbers import gib1, ranges, signed_gib, whole
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
+from ui.units import amount
 from ui.words import Words
 
 MOST_ROWS: Final = 24
@@ -58,7 +58,9 @@ def gpu_bars(plan: Plan, words: Words) -> Any:
     for category in Category:
         _segments(fig, category, groups, heights, words)
     known = [
-        (gib(g.usable_bytes), y) for g, y in zip(groups, heights, strict=True) if g.usable_bytes is not None
+        (amount(g.usable_bytes), y)
+        for g, y in zip(groups, heights, strict=True)
+        if g.usable_bytes is not None
     ]
     capacity_marks(fig, [x for x, _ in known], [y for _, y in known], words("chart.usable_hover"))
     _bands(fig, groups, heights)
@@ -120,14 +122,14 @@ def _headroom(group: DevicePlan) -> float:
 
 def _reach(group: DevicePlan) -> float:
     ends = (group.peak_bytes, group.usable_bytes or 0, group.band.high_bytes if group.band else 0)
-    return max(gib(max(ends)), 0.1)
+    return max(amount(max(ends)), 0.1)
 
 
 def _track(fig: Any, y: int, group: DevicePlan) -> None:
     """The empty card under the bar, and the part of the bar that is over."""
     if group.usable_bytes is None:
         return
-    usable, total = gib(group.usable_bytes), gib(group.peak_bytes)
+    usable, total = amount(group.usable_bytes), amount(group.peak_bytes)
     half = BAR_WIDTH / 2
     box = {"type": "rect", "line_width": 0, "x0": 0, "x1": usable, "y0": y - half, "y1": y + half}
     fig.add_shape(**box, fillcolor=LIGHT["track"], layer="below")
@@ -147,7 +149,7 @@ def _segments(
     pattern = {"shape": shapes, "size": 5, "solidity": 0.35, "fgcolor": color, "bgcolor": CLEAR}
     fig.add_bar(
         y=heights,
-        x=[gib(size) for size in sizes],
+        x=[amount(size) for size in sizes],
         orientation="h",
         name=words(f"category.{category.value}"),
         width=BAR_WIDTH,
@@ -164,7 +166,7 @@ def _segments(
 def _bands(fig: Any, groups: tuple[DevicePlan, ...], heights: list[int]) -> None:
     held = [(g, g.band, y) for g, y in zip(groups, heights, strict=True) if g.band is not None]
     fig.add_scatter(
-        x=[gib(g.peak_bytes) for g, _, _ in held],
+        x=[amount(g.peak_bytes) for g, _, _ in held],
         y=[y for _, _, y in held],
         mode="markers",
         name="",
@@ -173,8 +175,8 @@ def _bands(fig: Any, groups: tuple[DevicePlan, ...], heights: list[int]) -> None
         error_x={
             "type": "data",
             "symmetric": False,
-            "array": [gib(band.high_bytes - g.peak_bytes) for g, band, _ in held],
-            "arrayminus": [gib(g.peak_bytes - band.low_bytes) for g, band, _ in held],
+            "array": [amount(band.high_bytes - g.peak_bytes) for g, band, _ in held],
+            "arrayminus": [amount(g.peak_bytes - band.low_bytes) for g, band, _ in held],
             "thickness": 1.5,
             "width": 4,
             "color": LIGHT["text"],

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
-from planner.units import gib
 from ui.charts.base import bold, colored, finish, new_figure
 from ui.charts.gpu_bars import TONE
 from ui.numbers import gib1, percent, ranges
 from ui.tokens import LIGHT, PART_LIGHT, faded
+from ui.units import amount
 from ui.words import Words
 
 PANEL_HEIGHT: Final = 136
@@ -112,7 +112,7 @@ def _layer(
     fig.add_scatter(
         x=[x for edge in edges for x in edge],
         y=[size / scale for size in sizes for _ in (0, 1)],
-        customdata=[gib(size) for size in sizes for _ in (0, 1)],
+        customdata=[amount(size) for size in sizes for _ in (0, 1)],
         stackgroup="memory",
         mode="lines",
         line={"width": 0, "color": color},

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 
-from planner.units import gib
 from ui.cost.choice import card_of
 from ui.cost.rows import Row
 from ui.cost.wording import age_text, rent_text, verdict_text
 from ui.names import card_name
+from ui.units import amount
 from ui.words import Words
 
 COLUMNS: Final = (
     *("usd_per_hour", "provider", "name", "gpu", "cards", "gib_each", "gib_total", "headroom", "verdict"),
-    *("usd_per_gpu_hour", "rent", "region", "date", "age", "source"),
+    *("usd_per_gpu_hour", "date", "age", "region", "rent", "source"),
 )
 """Columns of the table in order; their heads are the words `cost.column.<name>`."""
 
@@ -39,7 +39,7 @@ def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
         "cards": used,
         "gib_each": each,
         "gib_total": None if each is None or used is None else each * used,
-        "headroom": None if headroom is None else round(gib(headroom), 2),
+        "headroom": None if headroom is None else round(amount(headroom), 2),
         "verdict": verdict_text(row, words),
         "usd_per_gpu_hour": quote.usd_per_gpu_hour,
         "rent": rent_text(row, words),
@@ -52,7 +52,8 @@ def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
 
 def _gib_each(row: Row) -> float | None:
     """Memory of one card: of the hardware table where the card is known."""
-    return None if row.gpu is None else row.gpu.memory_nominal_gb
+    nominal = None if row.gpu is None else row.gpu.memory_nominal_bytes
+    return None if nominal is None else round(amount(nominal), 1)
 
 
 def price_csv(rows: Sequence[Row]) -> str:

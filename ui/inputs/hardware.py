@@ -9,7 +9,7 @@ from planner.units import gib, gib_bytes
 from ui.catalog import gpu, gpu_labels
 from ui.document import Document, get, put
 from ui.inputs.desk import Desk
-from ui.numbers import gib1
+from ui.numbers import gib_as_typed
 from ui.state import bind, edit
 
 GENERIC: Final = "generic"
@@ -87,7 +87,7 @@ def _more(desk: Desk, index: int, *, last: bool) -> None:
     path = f"{ROWS}.{index}"
     card = gpu(str(desk.get(f"{path}.gpu")))
     usable = (
-        gib1(card.usable_bytes) if card is not None and card.usable_bytes else words("hardware.not_known")
+        gib_as_typed(card.usable_bytes) if card is not None and card.usable_bytes else words("hardware.not_known")
     )
     for name, placeholder in (
         ("memory_bytes", words("hardware.of_table", gib=usable)),

@@ -11,6 +11,7 @@ from ui.charts.base import CONFIG
 from ui.inputs import Desk, draw_inputs
 from ui.language import current_words
 from ui.state import begin_run
+from ui.tools import draw_undo, draw_unit, remember
 from ui.words import Words
 
 _GOOD: Final = "newest_good_plan"
@@ -45,7 +46,12 @@ def begin() -> Frame:
         st.session_state[_GOOD], st.session_state[_GOOD_DOCUMENT] = found.plan, document
     good: Plan | None = st.session_state.get(_GOOD)
     desk = Desk(document=document, answer=found, good=good, words=words)
+    remember(document)
+    with st.sidebar:
+        draw_undo(words)
     draw_inputs(desk)
+    with st.sidebar:
+        draw_unit(words)
     return Frame(
         desk=desk,
         words=words,
