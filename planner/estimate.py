@@ -1,6 +1,5 @@
 """`plan`: one question in, one answer out."""
 
-
 from planner.bands import band_for
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
@@ -80,7 +79,7 @@ def _within_engine(usable: int | None, source: str, limit: int | None) -> tuple[
 
 
 def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -> Verdict:
-    """The rule of the scenario format: low > usable does not fit; high <= usable x (1 - margin) fits; else tight."""
+    """The scenario format's rule: low > usable does not fit; high <= usable x (1 - margin) fits; else tight."""
     if band is None or usable is None:
         return Verdict.UNKNOWN
     if band.low_bytes > usable:
@@ -123,5 +122,3 @@ def _fullest(devices: tuple[DevicePlan, ...]) -> int:
 
 def _known(band: PeakBand | None) -> Known:
     return Known.PUBLISHED if band is not None and band.basis == "runtime_task" else Known.NONE
-
-

@@ -21,7 +21,7 @@ class Issue:
 
     Attributes:
         code: Stable lowercase id; the locale files hold one sentence per code.
-        field: Dotted path in the scenario document, such as ``training.micro_batch`` or ``hardware.devices.0.gpu``.
+        field: Dotted path in the scenario, such as ``training.micro_batch`` or ``hardware.devices.0.gpu``.
         severity: Error, warning or note.
         params: Named values for the sentence (what was given, what is allowed, ...), as sorted pairs.
     """

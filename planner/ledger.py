@@ -1,4 +1,4 @@
-"""The ledger: every byte is an entry with a category, the phases it is alive in, its formula and its reference.
+"""The ledger: every byte is an entry with a category, the phases it lives in, its formula and its reference.
 
 Formula, trace and measurement all write this. A device's peak is the largest sum over one phase.
 """
@@ -107,7 +107,11 @@ class Ledger:
         allowed = LAYER_ORDER[: LAYER_ORDER.index(layer) + 1]
         totals: dict[Category, int] = {}
         for category in Category:
-            total = sum(e.bytes for e in self.entries if e.category is category and phase in e.phases and e.layer in allowed)
+            total = sum(
+                e.bytes
+                for e in self.entries
+                if e.category is category and phase in e.phases and e.layer in allowed
+            )
             if total:
                 totals[category] = total
         return totals

@@ -57,7 +57,8 @@ class DevicePlan:
         stage: Pipeline stage, 0 where there is one.
         layers: Model layers held, as (first, one past last).
         usable_bytes: What the runtime can use on this card, None if not known.
-        usable_source: `given`, `read`, `rule`, `free`, `unknown`, or `engine` where the engine's own rules allow less.
+        usable_source: `given`, `read`, `rule`, `free`, `unknown`, or `engine` where the engine's own rules allow
+            less.
         ledger: Every entry on one device of the group.
         peak_phase: Fullest phase.
         peak_bytes: Bytes in it, all layers.
@@ -100,9 +101,10 @@ class ServingAnswer:
     """What a server can hold; sizes are of the fullest device unless said otherwise.
 
     Attributes:
-        kv_bytes_per_token: KV cache of one more token on one device (layers that grow with context), 0 if none grows.
+        kv_bytes_per_token: KV cache of one more token on one device (layers that grow with context), 0 if none
+            grows.
         state_bytes_per_sequence: Cache of fixed size per sequence on one device (recurrent states).
-        budget_bytes: What the engine may take in all (utilization x total), None for engines without a budget.
+        budget_bytes: What the engine may take in all (utilization x total), None where there is no budget.
         kv_pool_bytes: What is left for, or taken by, the KV cache on one device.
         kv_tokens: Tokens the pool holds.
         longest_context_tokens: Longest single sequence that fits, capped by `max_model_len` if given.

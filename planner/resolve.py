@@ -15,7 +15,7 @@ Block = TypeVar("Block", bound=BaseModel)
 def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple[str, str], ...]]:
     """The scenario with every default of its runtime filled in, and the (field, value) pairs that were.
 
-    Only fields that are None are filled; a block that is absent altogether (such as `adapter`) is left absent.
+    Only fields that are None are filled; a block that is absent altogether (such as `adapter`) stays absent.
     """
     defaults = profile_for(scenario.runtime.name).defaults(scenario, model)
     filled = {path: value for path, value in defaults.items() if _is_absent(scenario, path)}
@@ -38,7 +38,9 @@ def _updated(block: Block, tree: dict[str, Any]) -> Block:
     changes: dict[str, Any] = {}
     for name, value in tree.items():
         old = getattr(block, name)
-        changes[name] = _updated(old, value) if isinstance(value, dict) and isinstance(old, BaseModel) else value
+        changes[name] = (
+            _updated(old, value) if isinstance(value, dict) and isinstance(old, BaseModel) else value
+        )
     return block.model_copy(update=changes)
 
 

@@ -1,7 +1,7 @@
 """The question: one frozen document for file, link, form, command line and measurement.
 
-An absent optional field means "the runtime's own default", never zero. `planner.validation.parse_scenario` turns a plain
-dict into a `Scenario` or into issues by field; constructing the classes directly raises pydantic's own error.
+An absent optional field means "the runtime's own default", never zero. `planner.validation.parse_scenario` turns a
+plain dict into a `Scenario` or into issues by field; constructing the classes directly raises pydantic's own error.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,9 @@ Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 FormatId = Annotated[str, Field(pattern=r"^[a-z0-9_.]{2,32}$")]
 FrozenJson = Annotated[
-    Mapping[str, JsonValue], AfterValidator(lambda value: MappingProxyType(dict(value))), PlainSerializer(lambda value: dict(value))
+    Mapping[str, JsonValue],
+    AfterValidator(lambda value: MappingProxyType(dict(value))),
+    PlainSerializer(dict),
 ]
 
 Task = Literal["pretrain", "full", "lora", "qlora", "serve"]
@@ -38,7 +40,8 @@ OptimizerName = Literal[
 ]  # fmt: skip
 AdapterBase = Literal["fp32", "bf16", "fp16", "nf4", "nf4_dq", "int8", "gptq4", "gptq8"]
 AdapterMethod = Literal[
-    "lora", "dora", "rslora", "ia3", "prefix", "prompt", "p_tuning", "adaption_prompt", "adaption_prompt_v2", "vera", "loha", "lokr", "adalora", "oft", "boft",
+    "lora", "dora", "rslora", "ia3", "prefix", "prompt", "p_tuning", "adaption_prompt", "adaption_prompt_v2",
+    "vera", "loha", "lokr", "adalora", "oft", "boft",
 ]  # fmt: skip
 KernelName = Literal["rms_norm", "rope", "swiglu", "lora_attention", "lora_mlp", "softmax"]
 KvFormat = Literal["bf16", "fp16", "fp32", "fp8", "q8_0", "q6_0", "q5_0", "q5_1", "q4_0", "q4_1", "iq4_nl"]
@@ -58,7 +61,7 @@ class ModelChoice(Document):
 
 
 class Device(Document):
-    """A row of equal cards. `memory_bytes` is what the runtime can see in all; `free_bytes` what others leave free."""
+    """A row of equal cards. `memory_bytes`: what the runtime can see in all; `free_bytes`: what others leave free."""
 
     gpu: Name
     count: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 1
@@ -104,7 +107,7 @@ class Runtime(Document):
 
 
 class Precision(Document):
-    """Number formats. Absent = what the runtime does for the task; `master="none"`: parameters are the only copy."""
+    """Number formats. Absent = the runtime's habit for the task; `master="none"`: parameters are the only copy."""
 
     parameters: Dtype | None = None
     compute: Dtype | None = None
@@ -260,7 +263,7 @@ class Offload(Document):
 
 
 class Parallel(Document):
-    """How the job is divided. tensor x pipeline x context x data = number of cards; expert groups lie inside data."""
+    """How the job is divided: tensor x pipeline x context x data = number of cards; experts lie inside data."""
 
     data: Degree | None = None
     data_parallel: Literal["ddp", "dp", "megatron"] | None = None

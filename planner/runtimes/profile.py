@@ -19,7 +19,7 @@ class Profile:
         name: Id used in scenarios.
         kind: Whether it trains or serves; `both` for `generic` and `transformers`.
         defaults: Given the scenario and the model, the value of every field it decides, by dotted path
-            (`training.attention`, `serving.memory_utilization`, ...). Fields the user set are never overwritten.
+            (`training.attention`, `serving.memory_utilization`, ...). What the user set is never overwritten.
         reference: Key into `planner.references` for where the defaults were read.
     """
 
