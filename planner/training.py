@@ -17,6 +17,8 @@ from planner.training_loss import loss_entries
 from planner.training_overheads import communication_entries, host_need_of, runtime_entries
 from planner.training_setup import Setup, setup_for
 from planner.training_states import (
+    deepspeed_entries,
+    flattened_entries,
     foreach_entries,
     gradient_entries,
     grouped,
@@ -49,6 +51,8 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
         *state_entries(setup, groups),
         *gradient_entries(setup, groups),
         *foreach_entries(setup, groups),
+        *deepspeed_entries(setup, groups),
+        *flattened_entries(setup, groups),
         *saved_entries(step),
         *loss_entries(step),
         *backward_entries(step),

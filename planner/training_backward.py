@@ -92,7 +92,7 @@ def _at_embedding(step: Step) -> list[Entry]:
     ]
 
 
-def _stream_gradient(step: Step, times: int, name: str) -> list[Entry]:
+def _stream_gradient(step: Step, times: int, name: str, reference: str = "activations_eager") -> list[Entry]:
     setup, h, e = step.setup, step.residual_width, step.setup.residual_bytes
     return [
         item(
@@ -101,7 +101,7 @@ def _stream_gradient(step: Step, times: int, name: str) -> list[Entry]:
             times * setup.tokens * h * e,
             "L*t*h*e",
             {"L": times, "t": setup.tokens, "h": h, "e": e},
-            "activations_eager",
+            reference,
             phases=BACKWARD,
         )
     ]
@@ -119,7 +119,7 @@ def _retained_by_fsdp(step: Step) -> list[Entry]:
     if not frozen or not setup.checkpointed or setup.runtime not in FSDP1_RUNTIMES or step.num_layers < 2:
         return []
     inputs = stored_inputs(step, BACKWARD, 1)
-    return [inputs, *_stream_gradient(step, step.num_layers - 2, "retained_gradients")]
+    return [inputs, *_stream_gradient(step, step.num_layers - 2, "retained_gradients", "fsdp_retained")]
 
 
 def inner_width(step: Step, kind: Kind) -> float:

@@ -8,6 +8,7 @@ from planner.memory.formats import packed_bits
 from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.training_setup import Setup
+from planner.training_states import total
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -37,10 +38,22 @@ def is_gathered(setup: Setup) -> bool:
     return setup.parallel.sharding == "fsdp" and setup.shard_weights > 1
 
 
+def stays_gathered(setup: Setup, num_stages: int) -> bool:
+    """Whether units stay whole from their first use to the end of the step.
+
+    As asked for (`reshard_after_forward`); if not said, FSDP2 under a pipeline does (torchtitan
+    `reshard_after_forward_policy="default"`: gathering again for every micro-batch would cost too much).
+    """
+    given = setup.parallel.reshard_after_forward
+    return not given if given is not None else num_stages > 1
+
+
 def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
     """The root unit, which stays gathered, and `alive` layers (the current one, and the prefetched one)."""
     if not is_gathered(step.setup):
         return []
+    if stays_gathered(step.setup, step.share.num_stages):
+        alive = step.num_layers
     setup, size, e = step.setup, units(step, step.held), step.setup.compute_bytes
     root = item(
         Category.COMMUNICATION,
@@ -68,11 +81,16 @@ def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[E
 
 
 def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
-    """Whole gradients of one unit before reduce-scatter; frozen units have none."""
+    """Whole gradients of one unit before reduce-scatter; frozen units have none.
+
+    Under a pipeline they are summed over micro-batches before they are scattered, so all of the stage's are whole.
+    """
     setup = step.setup
     if not is_gathered(setup) or setup.adapter is not None:
         return []
     unit, e = units(step, step.held).layer, setup.compute_bytes
+    if step.share.num_stages > 1:
+        unit, e = total(step.trained), setup.gradient_bytes
     return [
         item(
             Category.COMMUNICATION,

@@ -1,9 +1,11 @@
 """What the formulas need to know of a resolved scenario: formats in bytes, degrees, and the runtime's habits."""
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from planner.memory.formats import QUANTIZED, dtype_bytes
+from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
 from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
 from planner.model.spec import ModelSpec
 from planner.placement import Share
@@ -30,16 +32,20 @@ class Setup:
         param_bytes: Bytes of a stored parameter that is not quantized.
         compute_bytes: Bytes of an element in matrix products.
         residual_bytes: Bytes of an element of the residual stream.
-        autocast: Casts are made on the fly (fp32 stream, 16-bit products).
+        autocast: Casts are made on the fly (fp32 stream, 16-bit products); not where FSDP gathers 16-bit copies of
+            fp32 shards, which leaves nothing to cast.
         train_bytes: Bytes of a stored trainable parameter.
         gradient_bytes: Bytes of a gradient as kept.
         gradient_copy_bytes: Bytes of a second copy of each gradient, 0 for none.
         master_bytes: Bytes of a master copy, 0 for none.
         state_bytes: Bytes of an element of the optimizer's states.
         base: Format of a frozen base, None for full training.
+        gptq_group: Input features that share a scale in a GPTQ base, -1 for all of them.
         shard_weights: Ranks weights are sharded over.
         shard_gradients: Ranks gradients are sharded over.
         shard_states: Ranks optimizer states are sharded over.
+        shard_adapters: Ranks adapter weights are sharded over; fused adapter kernels keep them (and their gradients and
+            states) whole, outside FSDP's units.
         shard_experts: Ranks each rank's routed experts are sharded over, where anything is.
         division: How tensors are cut before that.
         megatron: Megatron's own layers, buffers and loss.
@@ -67,9 +73,11 @@ class Setup:
     master_bytes: int
     state_bytes: float
     base: str | None
+    gptq_group: int
     shard_weights: int
     shard_gradients: int
     shard_states: int
+    shard_adapters: int
     shard_experts: int
     division: Division
     megatron: bool
@@ -92,15 +100,18 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     training, parallel, precision = scenario.training, scenario.parallel, scenario.training.precision
     adapter = scenario.adapter if scenario.task in {"lora", "qlora"} else None
     megatron = scenario.runtime.name == "megatron_lm"
-    compute = dtype_bytes(precision.compute, 2)
+    compute = max(2, dtype_bytes(precision.compute, 2))
     param = dtype_bytes(precision.parameters, compute)
-    autocast = bool(precision.autocast)
+    gathered = parallel.sharding == "fsdp" and share.shard > 1
+    autocast = bool(precision.autocast) and not (gathered and param > compute)
     train = dtype_bytes(adapter.dtype, param) if adapter else param
     gradient = dtype_bytes(precision.gradients, train)
     master = dtype_bytes(precision.master, 0)
     sequence = -(-training.sequence_length // share.context)
     target = -(-(training.decoder_sequence_length or training.sequence_length) // share.context)
     zero = _zero_stage(parallel)
+    replicated = adapter is not None and "lora_attention" in (training.kernels or ()) and zero >= 3
+    trained = 1 if replicated else share.shard
     return Setup(
         runtime=scenario.runtime.name,
         version=_numbers(scenario.runtime.version),
@@ -122,9 +133,11 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         master_bytes=master if master > train else 0,
         state_bytes=_state_bytes(precision.optimizer, max(train, master)),
         base=(adapter.base or precision.parameters or "bf16") if adapter else None,
+        gptq_group=_gptq_group(model) if adapter and (adapter.base or "").startswith("gptq") else 0,
         shard_weights=share.shard if zero >= 3 else 1,
-        shard_gradients=share.shard if zero >= 2 else 1,
-        shard_states=share.shard if zero >= 1 else 1,
+        shard_gradients=trained if zero >= 2 else 1,
+        shard_states=trained if zero >= 1 else 1,
+        shard_adapters=trained if zero >= 3 else 1,
         shard_experts=max(1, share.shard // parallel.expert),
         division=Division(
             tensor=share.tensor,
@@ -139,6 +152,13 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     )
 
 
+def _gptq_group(model: ModelSpec) -> int:
+    """The group size that the checkpoint's config states, else the usual 128."""
+    text = dict(model.config).get("quantization_config")
+    found = json.loads(text).get("group_size") if text else None
+    return found if isinstance(found, int) and found else GPTQ_GROUP
+
+
 def _zero_stage(parallel: Parallel) -> int:
     return {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[parallel.sharding]
 
@@ -149,9 +169,9 @@ def _state_bytes(given: str | None, default: int) -> float:
 
 
 def _numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, as far as it is one: `4.45.2` -> (4, 45, 2)."""
+    """A version as numbers, as far as it is one: `4.45.2` -> (4, 45, 2), `2024-09` -> (2024, 9)."""
     numbers = []
-    for piece in (version or "").split("."):
+    for piece in re.split(r"[.-]", version or ""):
         if not piece.isdigit():
             break
         numbers.append(int(piece))

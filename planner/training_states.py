@@ -19,6 +19,9 @@ PLACES: Final[tuple[tuple[Place, str], ...]] = (
     ("other", "other_weights"),
     ("adapter", "adapter_weights"),
 )
+ZERO3_SUB_GROUP: Final = 1_000_000_000
+"""DeepSpeed `sub_group_size`, in elements."""
+FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
 
 
@@ -73,10 +76,18 @@ def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
 
 
 def _plain_weights(setup: Setup, place: Place, name: str, params: int) -> Entry:
-    ranks = setup.shard_weights if place != "experts" or setup.shard_weights == 1 else setup.shard_experts
+    ranks = _weight_ranks(setup, place)
     e = setup.train_bytes if place == "adapter" else setup.param_bytes
+    if e < 2 and place not in {"layers", "experts"} and setup.compute_bytes == 2 and setup.megatron:
+        e = setup.compute_bytes
     held, formula, symbols = divided(params, ranks)
     return item(Category.WEIGHTS, name, held * e, f"{formula}*e", {**symbols, "e": e}, "number_formats")
+
+
+def _weight_ranks(setup: Setup, place: Place) -> int:
+    if place == "adapter":
+        return setup.shard_adapters
+    return setup.shard_experts if place == "experts" and setup.shard_weights > 1 else setup.shard_weights
 
 
 def _packed_weights(setup: Setup, packed: Sequence[Tensor]) -> list[Entry]:
@@ -116,14 +127,24 @@ def _quantization_constants(setup: Setup, packed: Sequence[Tensor], params: int)
 
 
 def _gptq_constants(setup: Setup, packed: Sequence[Tensor], params: int) -> Entry:
-    columns = sum(t.columns * t.count for t in packed if t.is_matrix)
-    bits, group = 8 if setup.base == "gptq8" else 4, formats.GPTQ_GROUP
+    columns = sum(t.columns * t.count for t in packed)
+    bits = formats.packed_bits(setup.base)
+    if setup.gptq_group <= 0:
+        groups, symbol = sum(t.rows * t.count for t in packed), "rows"
+        formula = f"{symbol}*2 + ceil({symbol}*bits/8) + 4*columns"
+        shown: dict[str, int | float] = {symbol: groups}
+    else:
+        groups, formula = (
+            ceil_div(params, setup.gptq_group),
+            "ceil(P/g)*2 + ceil(ceil(P/g)*bits/8) + 4*columns",
+        )
+        shown = {"P": params, "g": setup.gptq_group}
     return item(
         Category.WEIGHTS,
         "quantization_constants",
-        formats.gptq_scale_bytes(params, bits, group) + formats.gptq_index_bytes(columns),
-        "ceil(P/g)*2 + ceil(ceil(P/g)*bits/8) + 4*columns",
-        {"P": params, "g": group, "bits": bits, "columns": columns},
+        formats.gptq_scale_bytes(groups, bits) + formats.gptq_index_bytes(columns),
+        formula,
+        {**shown, "bits": bits, "columns": columns},
         f"format_{setup.base}",
     )
 
@@ -255,6 +276,48 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
     return entries
 
 
+def deepspeed_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """ZeRO's step casts the gradients of this rank's partition to fp32; stage 3 one sub-group at a time."""
+    if setup.megatron or setup.parallel.sharding not in {"zero1", "zero2", "zero3"} or not setup.master_bytes:
+        return []
+    cap = ZERO3_SUB_GROUP if setup.parallel.sharding == "zero3" else None
+    entries = []
+    for group in groups:
+        held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
+        if cap is not None:
+            held, formula = min(held, cap), f"min({formula}, {cap})"
+        entries.append(
+            item(
+                Category.GRADIENTS,
+                f"{group.prefix}gradients_fp32",
+                held * 4,
+                f"{formula}*4",
+                symbols,
+                "zero_step",
+                phases=OPTIMIZER_PHASES,
+            )
+        )
+    return entries
+
+
+def flattened_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """Megatron-LM of 2021 flattens all gradients into one tensor to reduce them (`LocalDDP.allreduce_params`)."""
+    if not setup.megatron or not setup.version or setup.version[0] != FLATTENING_YEAR:
+        return []
+    params, e = sum(group.params for group in groups), setup.gradient_bytes
+    return [
+        item(
+            Category.COMMUNICATION,
+            "flattened_gradients",
+            params * e,
+            "P*e",
+            {"P": params, "e": e},
+            "megatron_local_ddp",
+            phases=OPTIMIZER_PHASES,
+        )
+    ]
+
+
 def persistent_gradients(setup: Setup) -> bool:
     """Gradients that stay between steps: Megatron's main gradients, DeepSpeed's flat partition buffer of stage 3."""
     return setup.megatron or setup.parallel.sharding == "zero3"
@@ -267,7 +330,7 @@ def gradient_phases(setup: Setup) -> frozenset[Phase]:
     phases = {Phase.OPTIMIZER_STEP}
     if setup.training.gradient_accumulation > 1:
         phases |= {Phase.FORWARD, Phase.LOSS, Phase.BACKWARD}
-    if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer":
+    if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer" and setup.shard_gradients > 1:
         phases.add(Phase.REST)
     return frozenset(phases)
 

@@ -74,6 +74,11 @@ def gated_mlp(*, e: int, fused: bool, one_tensor: bool) -> Terms:
     return {"i": e * (2 if fused or one_tensor else 3)}
 
 
+def fused_name(act: str) -> str:
+    """The same activation as one kernel."""
+    return "gelu" if act in COMPOSED_GELU else act
+
+
 def plain_mlp(act: str, *, e: int, autocast: bool) -> Terms:
     """An activation: its input, or for GELU composed of Python steps also the cube, the tanh and both factors.
 

@@ -36,9 +36,9 @@ def int8_scale_bytes(rows: int) -> int:
     return 4 * rows
 
 
-def gptq_scale_bytes(params: int, bits: int, group: int) -> int:
-    """GPTQ: per group an fp16 scale and a zero point of `bits`. AutoGPTQ `QuantLinear`."""
-    return ceil_div(params, group) * 2 + ceil_div(ceil_div(params, group) * bits, 8)
+def gptq_scale_bytes(groups: int, bits: int) -> int:
+    """GPTQ: per group an fp16 scale and a zero point of `bits`; without groups, per output row. AutoGPTQ `QuantLinear`."""
+    return groups * 2 + ceil_div(groups * bits, 8)
 
 
 def gptq_index_bytes(columns: int) -> int:

@@ -13,6 +13,10 @@ from planner.units import ceil_div
 
 RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
+FUSES_QKV: Final = frozenset({"litgpt"})
+"""Runtimes whose own model has one matrix for query, key and value, and one adapter on it."""
+COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
+"""Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
 FLASH_REPEATS_BEFORE: Final = (4, 48)
 QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
 
@@ -216,10 +220,13 @@ def _attention(view: _View, *, eager: bool) -> list[Terms]:
     reads, outs = view.linears(Part.ATTENTION)
     sites, out_sites = view.adapted(Part.ATTENTION)
     first = [x for x in reads if x.in_features == model.hidden_size]
+    fuses = view.setup.runtime in FUSES_QKV and shape.kind not in RECURRENT
+    if fuses:
+        first, sites = first[:1], sites[:1]
     parts = [_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
     if view.setup.adapter is not None:
         parts.append(_inputs(view, "o", outs, out_sites, e))
-    if len(reads) == 1 and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
+    if (fuses or len(reads) == 1) and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
         rotary = model.position_embedding == "rope"
         parts.append(act.fused_projection_view(e, rotary=rotary, cached=view.cached))
     return parts
@@ -237,8 +244,13 @@ def _core(view: _View, *, eager: bool) -> Terms:
         return add(act.efficient_fp32_attention(repeats=repeats), cache)
     if repeats and repeats_keys(view.model.model_type, setup):
         return add(act.eager_attention(e, repeats=True), {"n": 4})
-    widened: Terms = {"k": 4} if view.cached and setup.autocast and setup.residual_bytes == 4 else {}
-    return add(act.flash_attention(e), widened)
+    return add(act.flash_attention(e), _widened_keys(view))
+
+
+def _widened_keys(view: _View) -> Terms:
+    """Rotary positions in fp32 leave the cache an fp32 key beside the one attention casts to 16 bit."""
+    widened = view.cached and view.setup.autocast and view.setup.residual_bytes == 4
+    return {"k": 4} if widened and view.model.position_embedding == "rope" else {}
 
 
 def repeats_keys(model_type: str, setup: Setup) -> bool:
@@ -267,7 +279,8 @@ def _activation(view: _View, width: str) -> Terms:
         kept = act.gated_mlp(e=setup.compute_bytes, fused="swiglu" in view.kernels, one_tensor=one)
     else:
         widened = setup.autocast and setup.residual_bytes == 4
-        kept = act.plain_mlp(model.hidden_act, e=setup.compute_bytes, autocast=widened)
+        name = model.hidden_act if setup.runtime in COMPOSES_GELU else act.fused_name(model.hidden_act)
+        kept = act.plain_mlp(name, e=setup.compute_bytes, autocast=widened)
     return {width: kept["i"]}
 
 

@@ -121,6 +121,14 @@ REFERENCES: dict[str, Reference] = {
     "fsdp_retained": _source(
         "PyTorch FSDP", "`_register_post_backward_reshard_only_hook`: inputs of frozen units stay hooked", PYTORCH + "torch/distributed/fsdp/_runtime_utils.py"
     ),
+    "zero_step": _source(
+        "DeepSpeed ZeRO optimizers",
+        "`single_grad_partition.to(fp32)`; `sub_group_size` of stage 3",
+        "https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/zero/stage_1_and_2.py",
+    ),
+    "megatron_local_ddp": _source(
+        "Megatron-LM v2.5", "`LocalDDP.allreduce_params`: gradients flattened into one tensor", "https://github.com/NVIDIA/Megatron-LM/blob/v2.5/megatron/model/distributed.py"
+    ),
     "defaults_pytorch": _source("PyTorch and PEFT defaults", "`AdamW`, `LoraConfig`", "https://github.com/huggingface/peft/blob/v0.14.0/src/peft/tuners/lora/config.py"),
     "defaults_hf_trainer": _source(
         "transformers Trainer and PEFT",
