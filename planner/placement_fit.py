@@ -1,20 +1,21 @@
-"""What llama.cpp and Ollama leave on the host by themselves, where the user doesn't say.
+"""What engines work out from free memory where the user doesn't say: layers and experts by device.
 
 Ollama sends as many layers to the devices as fit. llama.cpp's fitting step first keeps routed experts back,
 layer by layer, where a model has any, and whole layers otherwise; it leaves a margin free on every device.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
-from planner.hardware import Tables
+from planner.hardware import Tables, gpu_for
 from planner.ledger import make_ledger
 from planner.memory.serving_answer import usable_bytes
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_entry import PHASES
 from planner.memory.serving_llama import llama_entries
 from planner.model.spec import ModelSpec
-from planner.placement import Share, place
+from planner.placement import Share, expand_devices, place
 from planner.placement_llama_cpp import LLAMA_FAMILY, place_layers
 from planner.resolve import apply
 from planner.runtimes.profile import Value
@@ -46,6 +47,10 @@ def fit_to_memory(scenario: Scenario, model: ModelSpec, tables: Tables) -> Chang
         model: The model.
         tables: Cards and constants.
     """
+    if scenario.task != "serve":
+        return {}
+    if scenario.runtime.name == "transformers":
+        return _device_map(scenario, model, tables)
     if not _fits_itself(scenario) or _fits({}, scenario, model, tables):
         return {}
     experts = sum(1 for layer in model.layers if layer.mlp.num_experts)
@@ -54,6 +59,33 @@ def fit_to_memory(scenario: Scenario, model: ModelSpec, tables: Tables) -> Chang
         return _expert_changes(kept)
     layers = _most(model.num_layers + 1, lambda n: _fits({"serving.gpu_layers": n}, scenario, model, tables))
     return {"serving.gpu_layers": layers}
+
+
+def _device_map(scenario: Scenario, model: ModelSpec, tables: Tables) -> Changes:
+    """`device_map="auto"`: layers run card after card, divided by free memory; one sequence of stages."""
+    parallel, cards = scenario.parallel, expand_devices(scenario)
+    asked = scenario.loading is not None and scenario.loading.method == "device_map"
+    divided = parallel.tensor * parallel.pipeline * (parallel.data or 1) > 1
+    if not asked or divided or not 1 < len(cards) <= model.num_layers:
+        return {}
+    sizes = [row.free_bytes or gpu_for(row.gpu, tables, row.memory_bytes).usable_bytes or 0 for row in cards]
+    counts = _divided(model.num_layers, sizes if all(sizes) else [1] * len(cards))
+    return {
+        "parallel.pipeline": len(cards),
+        "parallel.data": 1,
+        "parallel.pipeline_schedule": "naive",
+        "parallel.pipeline_layers": counts,
+    }
+
+
+def _divided(total: int, sizes: list[int]) -> tuple[int, ...]:
+    """`total` layers by size, at least one each: where the running sum crosses each card's end."""
+    whole, running, ends = sum(sizes), 0, [0]
+    for index, size in enumerate(sizes):
+        running += size
+        most = total - (len(sizes) - 1 - index)
+        ends.append(max(ends[-1] + 1, min(most, round(total * running / whole))))
+    return tuple(end - start for start, end in pairwise(ends))
 
 
 def _fits_itself(scenario: Scenario) -> bool:
@@ -65,7 +97,7 @@ def _fits_itself(scenario: Scenario) -> bool:
         or serving.tensor_split
         or serving.expert_layers
     )
-    if told or scenario.task != "serve":
+    if told:
         return False
     name = scenario.runtime.name
     return name == "ollama" or (name == "llama_cpp" and version_of(scenario)[0] >= FITS_ITSELF_FROM)

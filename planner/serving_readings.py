@@ -1,7 +1,7 @@
 """A plan in the words of engine logs: start-up figures by the names of measurement records."""
 
 from planner.ledger import Category, Layer, Ledger, Phase
-from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
+from planner.memory.serving_cache_entries import STATE_NAME
 from planner.memory.serving_llama_readings import llama_readings
 from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, ServingAnswer
@@ -26,6 +26,7 @@ def serving_readings(plan: Plan, device_index: int) -> dict[str, Reading]:
     ledger = plan.devices[device_index].ledger
     found: dict[str, Reading] = {
         "parameters": plan.model.params_total,
+        "kv_bytes_per_token": answer.kv_bytes_per_token,
         "weights_bytes": sum(e.bytes for e in ledger.entries if e.category is Category.WEIGHTS),
     }
     if plan.resolved.runtime.name in LLAMA_FAMILY:
@@ -59,8 +60,3 @@ def _pooled(plan: Plan, device_index: int, ledger: Ledger, answer: ServingAnswer
             "device_used_bytes": answer.reserves_bytes,
         }
     return found
-
-
-def needed_cache_bytes(ledger: Ledger) -> int:
-    """Caches of the asked load."""
-    return ledger.total(*KV_NAMES, STATE_NAME)

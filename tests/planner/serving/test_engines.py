@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from planner.estimate import plan
 from planner.memory.serving_demand import LATEST, memory_gib, version_of
 from planner.memory.serving_engines import ENGINES
 from planner.model.from_config import model_from_config
+from planner.placement_fit import _divided
 from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from planner.runtimes.serving import SERVING
 from planner.runtimes.sglang import static_frac
-from planner.scenario import RuntimeName, Scenario
+from planner.scenario import Loading, RuntimeName, Scenario
 from planner.serving_gaps import not_modelled
 from planner.serving_readings import serving_readings
 from planner.units import GIB
@@ -27,6 +31,9 @@ from tests.planner.serving.cases import (
     tables,
     truth,
 )
+
+if TYPE_CHECKING:
+    from planner.plan_types import Plan
 
 NAMES = [profile.name for profile in SERVING]
 
@@ -217,3 +224,31 @@ def test_the_models_own_prediction_layers_are_counted_as_a_draft() -> None:
         assert draft.devices[0].ledger.total("draft_weights") > 0
     else:
         assert ("not_modelled", "serving.speculative") in {(i.code, i.field) for i in draft.issues}
+
+
+# --- device_map
+
+
+def spread(devices: list[Config]) -> Plan:
+    asked = scenario(llama(), "transformers", devices=devices, max_model_len=4096)
+    return plan(asked.model_copy(update={"loading": Loading(method="device_map")}), tables())
+
+
+def test_device_map_divides_layers_by_memory() -> None:
+    made = spread([{"gpu": "l40s-48gb"}, {"gpu": "rtx-4090-24gb"}])
+    assert [last - first for first, last in (device.layers for device in made.devices)] == [21, 11]
+    whole = serve(llama(), "transformers", max_model_len=4096).devices[0].ledger
+    assert sum(d.ledger.total("kv_cache") for d in made.devices) == whole.total("kv_cache")
+
+
+def test_without_device_map_every_card_holds_the_model() -> None:
+    made = serve(llama(), "transformers", count=2, max_model_len=4096)
+    assert [device.layers for device in made.devices] == [(0, 32)]
+    assert made.devices[0].indices == (0, 1)
+
+
+@given(st.integers(1, 60), st.lists(st.integers(1, 100), min_size=1, max_size=12))
+def test_every_layer_is_dealt_out_once(total: int, sizes: list[int]) -> None:
+    counts = _divided(max(total, len(sizes)), sizes)
+    assert sum(counts) == max(total, len(sizes))
+    assert all(count >= 1 for count in counts)
