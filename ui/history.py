@@ -1,4 +1,4 @@
-"""Undo and redo: the questions of a session in the order they were asked, bounded. Nothing of Streamlit in here."""
+"""Undo and redo: the questions of a session in order, bounded. Nothing of Streamlit in here."""
 
 import json
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class History:
 
 
 def recorded(history: History, document: Document) -> History:
-    """The history with a question asked: the same one again changes nothing, another forgets what was undone."""
+    """The history with a question asked; the same one again is no step, another forgets what was undone."""
     text = canonical(document)
     if history.steps and history.steps[history.position] == text:
         return history

@@ -1,4 +1,4 @@
-"""Which language the page speaks (`?lang=` in the address, else the browser's, else English), and which unit."""
+"""Which language the page speaks (`?lang=`, else the browser's, else English), and which unit of sizes."""
 
 from typing import Final
 
