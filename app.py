@@ -5,6 +5,7 @@ import streamlit as st
 from ui.language import current_words
 from ui.mark import icon, logo
 from ui.pages import cost, plan
+from ui.state import enter_page
 from ui.tokens import style_sheet
 
 words = current_words()
@@ -15,4 +16,6 @@ pages = [
     st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),
     st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
 ]
-st.navigation(pages, position="top").run()
+page = st.navigation(pages, position="top")
+enter_page(page.url_path)
+page.run()

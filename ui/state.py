@@ -32,6 +32,8 @@ _WRITTEN: Final = "links_written"
 _LINK_ISSUES: Final = "link_issues"
 _TOUCHED: Final = "scenario_touched"
 _STASH: Final = "scenario_stash"
+_PAGE: Final = "page_open"
+_MOVED: Final = "page_changed"
 
 
 def document() -> Document:
@@ -77,6 +79,13 @@ def bind(key: str, value: Any, write: Writer) -> str:
     return key
 
 
+def enter_page(name: str) -> None:
+    """Say which page is about to be drawn: going to another one empties the address bar, not the question."""
+    if st.session_state.get(_PAGE, name) != name:
+        st.session_state[_MOVED] = True
+    st.session_state[_PAGE] = name
+
+
 def begin_run() -> Document:
     """Take in edits and the address bar, and write the link; called before anything is drawn."""
     before = document()
@@ -115,6 +124,10 @@ def _collected(base: Document) -> Document:
 def _follow_address_bar(*, edited: bool) -> None:
     """Open the link in the address bar unless it is one of ours that an edit has overtaken."""
     given = st.query_params.get(PARAM)
+    moved = bool(st.session_state.pop(_MOVED, False))
+    if moved and given is None:
+        st.session_state[_SEEN], st.session_state[_ENCODED] = None, DEFAULT
+        return
     if given == st.session_state.get(_SEEN):
         return
     written: list[str | None] = st.session_state.setdefault(_WRITTEN, [None])
