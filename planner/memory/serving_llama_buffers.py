@@ -13,6 +13,8 @@ from planner.scenario import Scenario
 from planner.units import mib_bytes, round_up
 
 DEFAULT_STEP: Final = 512
+DEVICE_VISITS: Final = 32
+"""Tokens an expert must get in a step for its matrices to be copied to a device."""
 
 
 def step_tokens(scenario: Scenario, model: ModelSpec) -> int:
@@ -68,9 +70,13 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
     if latent is not None and flash:
         symbols |= {"n": context, "H": latent.num_heads, "d": latent.head_dim, "v": latent.v_head_dim}
         symbols |= {"l": latent.kv_lora_rank}
-        if (scenario.serving.mla_mode or 0) >= 2:
-            symbols["A"] = mib_bytes(scenario.serving.attention_max_batch_mib or 0)
-            moments.append("n*H*(d + v)*2 + min(A, n*H*(d + v)*4) + u*(H*l + l)*4")
+        symbols["p"] = latent.head_dim - latent.qk_rope_head_dim
+        bound = scenario.serving.attention_max_batch_mib
+        if (scenario.serving.mla_mode or 0) >= 2 and bound:
+            symbols["A"] = mib_bytes(bound)
+            moments.append("n*H*(d + v)*2 + min(A, n*H*(p + v)*4) + u*(H*l + l)*4")
+        elif (scenario.serving.mla_mode or 0) >= 2:
+            moments.append("n*H*(d + v)*2 + n*H*(p + v)*4 + u*E*4")
         else:
             moments.append("u*H*(2*l + 3*d)*4")
     if flash and scenario.runtime.name == "llama_cpp":
@@ -94,6 +100,23 @@ def _largest_cache_bytes(share: Share, scenario: Scenario, model: ModelSpec) -> 
 
 
 def host_compute_bytes(scenario: Scenario, model: ModelSpec) -> int:
-    """The host's scratch buffer: attention mask over the context and the residual stream, in 32 bit."""
+    """The host's scratch buffer: attention mask over the context and the residual stream, in 32 bit.
+
+    Where the host multiplies routed experts itself, one stream for each expert that a token visits.
+    """
     context = round_up(longest_tokens(scenario, model), 256)
-    return step_tokens(scenario, model) * (context + model.hidden_size) * 4
+    streams = _host_streams(scenario, model)
+    return step_tokens(scenario, model) * (context + streams * model.hidden_size) * 4
+
+
+def _host_streams(scenario: Scenario, model: ModelSpec) -> int:
+    """Residual streams in the host's buffer.
+
+    ik_llama.cpp sends host experts to a device once a step brings each of them 32 tokens; below that the
+    host works.
+    """
+    mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
+    if mlp is None or scenario.runtime.name != "ik_llama_cpp" or not scenario.serving.host_experts:
+        return 1
+    visits = step_tokens(scenario, model) * mlp.experts_per_token
+    return mlp.experts_per_token if visits < DEVICE_VISITS * mlp.num_experts else 1

@@ -137,6 +137,12 @@ def declared_format(model: ModelSpec) -> str | None:
     return None
 
 
+def served_format(model: ModelSpec) -> str:
+    """What a server with its own kernels runs a model in: as declared, 32-bit checkpoints cast to 16 bit."""
+    declared = declared_format(model) or "bf16"
+    return "bf16" if declared == "fp32" else declared
+
+
 def _declared_quantization(quantization: dict[str, object]) -> str | None:
     method = str(quantization.get("quant_method", "")).lower()
     bits = quantization.get("bits", quantization.get("w_bit"))

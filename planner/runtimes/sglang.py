@@ -1,7 +1,7 @@
 """SGLang: defaults of `launch_server`, which depend on the size of the card."""
 
 from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
-from planner.memory.weight_formats import declared_format
+from planner.memory.weight_formats import served_format
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
@@ -40,7 +40,7 @@ def static_frac(scenario: Scenario, chunk: int, largest_batch: int) -> float:
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
-    weights = scenario.serving.weights or declared_format(model) or "bf16"
+    weights = scenario.serving.weights or served_format(model)
     chunk, largest = _bucket(memory_gib(scenario) or 80, scenario.parallel.tensor)
     chunk = scenario.serving.batched_tokens or chunk
     largest = scenario.serving.cuda_graph_max_batch or largest

@@ -1,14 +1,14 @@
 """Text Generation Inference: defaults of the launcher."""
 
 from planner.memory.serving_demand import longest_tokens
-from planner.memory.weight_formats import declared_format
+from planner.memory.weight_formats import served_format
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
-    weights = scenario.serving.weights or declared_format(model) or "fp16"
+    weights = scenario.serving.weights or served_format(model)
     return {
         "serving.weights": weights,
         "serving.kv_cache": weights if weights in {"fp16", "fp32"} else "bf16",

@@ -1,7 +1,7 @@
 """vLLM: defaults of `vllm serve`."""
 
 from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
-from planner.memory.weight_formats import declared_format
+from planner.memory.weight_formats import served_format
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile, Value
 from planner.scenario import Scenario
@@ -21,7 +21,7 @@ CHUNKS_LONG_FROM = (0, 5, 4)
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
-    weights = scenario.serving.weights or declared_format(model) or "bf16"
+    weights = scenario.serving.weights or served_format(model)
     engine = scenario.runtime.engine or ("v1" if version_of(scenario) >= V1_FROM else "v0")
     return {
         "runtime.engine": engine,

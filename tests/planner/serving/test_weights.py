@@ -214,6 +214,8 @@ def test_declared_group_and_block_sizes_count() -> None:
 
 def test_the_default_format_is_the_configs_own() -> None:
     assert serve(llama(torch_dtype="float16")).resolved.serving.weights == "fp16"
+    assert serve(llama(torch_dtype="float32")).resolved.serving.weights == "bf16"
+    assert serve(llama(torch_dtype="float32"), "transformers").resolved.serving.weights == "fp32"
     quantized = llama(quantization_config={"quant_method": "gptq", "bits": 4})
     assert serve(quantized).resolved.serving.weights == "gptq4"
 
