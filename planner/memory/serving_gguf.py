@@ -48,6 +48,11 @@ class Mixture:
     fused: str = ""
 
 
+def by_place(mix: Mixture) -> bool:
+    """Whether a mixture treats some layers differently from others."""
+    return bool(mix.value_more or mix.value_first or mix.down_more or mix.down_first)
+
+
 def _small(base: str, *, better: str) -> Mixture:
     """The 1- and 2-bit family."""
     return Mixture(

@@ -11,7 +11,15 @@ from typing import Final
 from planner.hardware import Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer
 from planner.memory.serving_entry import entry
-from planner.memory.serving_gguf import Mixture, embedding_type, linear_type, mixture, output_type, zones
+from planner.memory.serving_gguf import (
+    Mixture,
+    by_place,
+    embedding_type,
+    linear_type,
+    mixture,
+    output_type,
+    zones,
+)
 from planner.memory.serving_llama_buffers import compute_entries
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
@@ -174,7 +182,10 @@ def _add_layers(
     skip_experts: bool,
 ) -> None:
     """Layers grouped by what the type rules can tell apart, so that equal ones are counted once."""
-    keys = list(zip(map(id, layers), zones(start, start + len(layers), model.num_layers), strict=True))
+    end = start + len(layers)
+    differ = by_place(files.base) or by_place(files.experts)
+    places = zones(start, end, model.num_layers) if differ else [0] * len(layers)
+    keys = list(zip(map(id, layers), places, strict=True))
     first = dict(zip(reversed(keys), range(len(layers) - 1, -1, -1), strict=True))
     for key, times in Counter(keys).items():
         offset = first[key]

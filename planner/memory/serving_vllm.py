@@ -64,7 +64,8 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     """Weights by part, and the table of rotary angles, which every rank holds whole."""
     serving = scenario.serving
     base = engine_format(serving.weights or "bf16", model) or FORMATS["bf16"]
-    experts = engine_format(serving.expert_weights, model) if serving.expert_weights else None
+    apart = serving.expert_weights is not None and serving.expert_weights != serving.weights
+    experts = engine_format(serving.expert_weights or "", model) if apart else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
     elements = engine_elements(share, model, base, experts or base, plain, scenario.parallel)
     if serving.host_experts:

@@ -14,9 +14,9 @@ from planner.model.spec import ModelSpec
 Family = Literal["plain", "quantized", "gguf"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeightFormat:
-    """One number format.
+    """One number format. Compared and hashed by identity: counts of elements are kept by it.
 
     Attributes:
         id: Lowercase id.
