@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from accelerate.utils import convert_outputs_to_fp32
 
 from profiler.documents import MeasuredPhase
 from profiler.worker.storages import INPUT
@@ -130,6 +129,8 @@ class Loop:
 
 
 def _to_fp32(outputs: Any) -> Any:
+    from accelerate.utils import convert_outputs_to_fp32  # noqa: PLC0415  # few jobs need it
+
     return convert_outputs_to_fp32(lambda: outputs)()
 
 

@@ -100,7 +100,7 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
     if scenario.task == "lora":
         model = add_adapter(model, scenario.adapter or Adapter())
     if training.checkpointing == "full":
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     model.train()
     if scenario.runtime.compile:
         model.compile()

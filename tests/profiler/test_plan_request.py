@@ -21,7 +21,7 @@ def test_everything_a_start_needs() -> None:
     prepared = prepare(made(), "cpu", 10**12)
     assert prepared.config == GPT2
     assert prepared.scenario["training"]["loss"] == "standard"  # a default filled in
-    assert Scenario.model_validate_json(json.dumps(prepared.scenario))
+    assert Scenario.model_validate_json(json.dumps(prepared.scenario)).training.loss == "standard"
     assert (prepared.refused, prepared.too_large) == ((), None)
     assert prepared.needed_bytes == prepared.predicted_bytes + CHILD_BYTES
 
@@ -58,7 +58,7 @@ def test_a_card_that_is_too_small_is_refused() -> None:
 
 def test_fields_that_cannot_run_are_passed_on() -> None:
     prepared = prepare(made(**{"runtime.name": "torchtune"}), "cpu", None)
-    assert [remark.field for remark in prepared.refused] == ["runtime.name"]
+    assert "runtime.name" in [remark.field for remark in prepared.refused]
 
 
 def test_a_catalog_model_gets_its_config() -> None:
