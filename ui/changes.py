@@ -17,6 +17,7 @@ MOST_SHOWN: Final = 6
 LEAST_EFFECT_BYTES: Final = mib_bytes(64)
 SHORTEST_SEQUENCE: Final = 512
 ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
+OTHER_JOBS: Final = frozenset({"lora", "qlora", "half_sequence", "half_context", "half_concurrency"})
 NEXT_SHARDING: Final = {"none": "zero1", "zero1": "zero2", "zero2": "zero3"}
 
 
@@ -35,6 +36,11 @@ class Change:
     document: Document
     params: Mapping[str, str]
     grows: bool = False
+
+    @property
+    def other_job(self) -> bool:
+        """Whether it answers another question than the one asked: another method, a shorter context."""
+        return self.name in OTHER_JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from ui.words import Safe, Words
 
 def gpu_head(plan: Plan, words: Words) -> list[str]:
     """Column heads of the table of cards."""
-    names = [words(f"category.{category.value}") for category in categories_at_peak(plan)]
+    parts = [words(f"part.{category.value}") for category in categories_at_peak(plan)]
+    names = [part[:1].upper() + part[1:] for part in parts]
     return [
         "",
         words("table.gpu"),

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
 from ui.changes import Outcome
 from ui.names import card_name, short_model_name
@@ -79,7 +80,11 @@ def tag(verdict: Verdict, words: Words) -> Safe:
 def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Words) -> Safe:
     """At most two sentences: the phase and the parts that make the peak, and the next move."""
     worst = plan.worst
-    largest = sorted(worst.ledger.by_category(worst.peak_phase).items(), key=lambda item: -item[1])[:2]
+    at_peak = worst.ledger.by_category(worst.peak_phase)
+    largest = sorted(at_peak.items(), key=lambda item: -item[1])[:2]
+    own = peak_part(worst)
+    if own is not None and own not in dict(largest):
+        largest.append((own, at_peak[own]))
     parts = words("why.and").join(
         words("why.part", part=words(f"part.{category.value}"), gib=gib1(size)) for category, size in largest
     )
@@ -204,9 +209,24 @@ def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, wor
         return words.html("why.growth") if any(o.change.grows for o in found) else Safe("")
     if best is None:
         return words.html("why.no_single_change")
-    what = words(f"change.{best.change.name}.what", **best.change.params)
+    same_job = [o for o in found if not o.change.other_job and o.plan.verdict is Verdict.TIGHT]
+    if best.plan.verdict is Verdict.FITS and best.change.other_job and same_job:
+        return words.html(
+            "why.tight_or_fit",
+            first=_what(same_job[0], words),
+            second=_what(best, words),
+            gib=_saved(same_job[0]),
+        )
     key = "why.makes_fit" if best.plan.verdict is Verdict.FITS else "why.makes_tight"
-    return words.html(key, what=what, gib=gib1(-best.delta_bytes))
+    return words.html(key, what=_what(best, words), gib=_saved(best))
+
+
+def _what(outcome: Outcome, words: Words) -> str:
+    return words(f"change.{outcome.change.name}.what", **outcome.change.params)
+
+
+def _saved(outcome: Outcome) -> str:
+    return gib1(-outcome.delta_bytes)
 
 
 def _headroom_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
@@ -228,15 +248,25 @@ def _headroom_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
 
 
 def _phase_cell(worst: DevicePlan, words: Words) -> tuple[Safe, Safe, Safe]:
-    """The fullest phase, and the part that grows most in it (or is largest, where nothing grows)."""
-    at_peak = worst.ledger.by_category(worst.peak_phase)
-    least = {c: min(worst.ledger.by_category(p).get(c, 0) for p in worst.ledger.phases) for c in at_peak}
+    """The fullest phase, and the part that belongs to it more than to any other phase."""
+    category = peak_part(worst)
     below = Safe("")
-    if at_peak:
-        category = max(at_peak, key=lambda c: (at_peak[c] - least[c], at_peak[c]))
-        part = words(f"part.{category.value}")
-        below = words.html("strip.largest", part=part, gib=gib1(at_peak[category]))
+    if category is not None:
+        size = worst.ledger.by_category(worst.peak_phase)[category]
+        below = words.html("strip.largest", part=words(f"part.{category.value}"), gib=gib1(size))
     return words.html("strip.phase"), words.html(f"phase.{worst.peak_phase.value}.name"), below
+
+
+def peak_part(device: DevicePlan) -> Category | None:
+    """The category that the fullest phase adds most of, compared with the other working phases.
+
+    The largest one where nothing is added; None where nothing is held.
+    """
+    ledger = device.ledger
+    at_peak = ledger.by_category(device.peak_phase)
+    others = [p for p in ledger.phases if p not in {device.peak_phase, Phase.REST, Phase.LOAD}]
+    least = {c: min((ledger.by_category(p).get(c, 0) for p in others), default=0) for c in at_peak}
+    return max(at_peak, key=lambda c: (at_peak[c] - least[c], at_peak[c]), default=None)
 
 
 def _band_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:

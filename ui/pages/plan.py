@@ -145,7 +145,7 @@ def _change_row(index: int, outcome: Outcome, words: Words, *, primary: bool) ->
     left = outcome.plan.worst.headroom_bytes
     headroom = DASH if left is None else signed_gib(left)
     result = words.html(
-        "changes.result", kind=kind, verdict=words(f"changes.{outcome.plan.verdict.value}"), headroom=headroom
+        "changes.result", kind=kind, verdict=words(f"changes.{_result(outcome)}"), headroom=headroom
     )
     body = (
         f'<div class="fix"><span>{words.html(f"change.{change.name}.what", **change.params)}</span>'
@@ -165,6 +165,11 @@ def _change_row(index: int, outcome: Outcome, words: Words, *, primary: bool) ->
             on_click=load,
             args=(change.document,),
         )
+
+
+def _result(outcome: Outcome) -> str:
+    verdict_id = outcome.plan.verdict.value
+    return f"grown_{verdict_id}" if outcome.change.grows else verdict_id
 
 
 def _largest(frame: Frame, plan: Plan) -> None:
@@ -192,6 +197,7 @@ def _largest(frame: Frame, plan: Plan) -> None:
     body = words.html(
         "largest.training",
         sequence=whole(sequence) if sequence else DASH,
+        limit=words("largest.model_limit") if sequence == plan.model.max_position_embeddings else "",
         batch=whole(batch) if batch else DASH,
         at_batch=whole(asked.micro_batch),
         at_sequence=whole(asked.sequence_length),
@@ -226,7 +232,7 @@ def _largest_entries(plan: Plan, words: Words) -> None:
             [words("working.entry"), words("working.formula"), words("working.gib")],
             rows,
             name=words("entries.title", gpu=gpu),
-            left=(1,),
+            wide=(1,),
         )
     )
 
