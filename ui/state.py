@@ -94,7 +94,10 @@ def begin_run() -> Document:
     st.session_state[_DOCUMENT] = after
     if edited:
         st.session_state[_LINK_ISSUES] = ()
-    _follow_address_bar(edited=edited)
+    moved = bool(st.session_state.pop(_MOVED, False))
+    if moved:
+        _forget_widgets()
+    _follow_address_bar(edited=edited, moved=moved)
     _write_address_bar()
     return document()
 
@@ -121,11 +124,16 @@ def _collected(base: Document) -> Document:
     return base
 
 
-def _follow_address_bar(*, edited: bool) -> None:
+def _forget_widgets() -> None:
+    """Have every widget take its value from the document again: on another page it is another widget."""
+    for key in st.session_state.get(_SHOWN, {}):
+        st.session_state.pop(key, None)
+
+
+def _follow_address_bar(*, edited: bool, moved: bool) -> None:
     """Open the link in the address bar unless it is one of ours that an edit has overtaken."""
     given = st.query_params.get(PARAM)
-    moved = bool(st.session_state.pop(_MOVED, False))
-    if moved and given is None:
+    if moved and given in (None, st.session_state.get(_SEEN)):
         st.session_state[_SEEN], st.session_state[_ENCODED] = None, DEFAULT
         return
     if given == st.session_state.get(_SEEN):

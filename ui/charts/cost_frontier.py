@@ -115,10 +115,10 @@ def _span(rows: Sequence[Row]) -> tuple[float, float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round prices within the axis: 1, 2 and 5 times powers of ten, or the powers alone over long spans."""
-    factors = (1, 2, 5) if high / low < 2_000 else (1,)
+    """Round prices within the axis, fewer of each power of ten the longer the span."""
+    factors = (1, 1.5, 2, 3, 4, 5, 7) if high / low < 8 else (1, 2, 5) if high / low < 2_000 else (1,)
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    ticks = [factor * 10.0**power for power in powers for factor in factors]
+    ticks = [round(factor * 10.0**power, 6) for power in powers for factor in factors]
     return [tick for tick in ticks if low <= tick <= high]
 
 

@@ -42,14 +42,12 @@ class Filter:
     Attributes:
         gpu: Name of a card, as listed.
         age: The oldest tier wanted.
-        text: Words that all have to occur in provider, name, card or region.
     """
 
     show: Show = Show.FITS
     provider: str = ANY
     gpu: str = ANY
     age: Freshness | None = None
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +80,13 @@ def card_of(row: Row) -> str:
 
 def filtered(rows: Iterable[Row], wanted: Filter, today: date) -> tuple[Row, ...]:
     """The rows that a filter lets through, in order."""
-    words = wanted.text.lower().split()
-    return tuple(row for row in rows if _passes(row, wanted, words, today))
+    return tuple(row for row in rows if _passes(row, wanted, today))
+
+
+def searched(rows: Iterable[Row], text: str) -> tuple[Row, ...]:
+    """The rows in which every word occurs: in provider, instance, card or region."""
+    words = text.lower().split()
+    return tuple(row for row in rows if all(word in _searchable(row) for word in words))
 
 
 def by_price(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -189,16 +192,18 @@ def _price_order(row: Row) -> tuple[bool, float, int, str, str]:
     return price is None, price or 0.0, paid, row.quote.provider, row.quote.name
 
 
-def _passes(row: Row, wanted: Filter, words: Sequence[str], today: date) -> bool:
+def _passes(row: Row, wanted: Filter, today: date) -> bool:
     quote = row.quote
     if row.status not in SHOWN[wanted.show]:
         return False
     if wanted.provider not in (ANY, quote.provider) or wanted.gpu not in (ANY, card_of(row)):
         return False
-    if wanted.age is not None and quote.age(today) not in (None, *OLDEST_TIER[wanted.age]):
-        return False
-    text = " ".join((quote.provider, quote.name, quote.gpu_name, card_of(row), quote.region)).lower()
-    return all(word in text for word in words)
+    return wanted.age is None or quote.age(today) in (None, *OLDEST_TIER[wanted.age])
+
+
+def _searchable(row: Row) -> str:
+    quote = row.quote
+    return " ".join((quote.provider, quote.name, quote.gpu_name, card_of(row), quote.region)).lower()
 
 
 def _short(group: Sequence[Row]) -> Short:

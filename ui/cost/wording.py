@@ -65,7 +65,8 @@ def why(rows: Sequence[Row], kind: Kind, today: date, words: Words) -> Safe:
     where = place(best, words)
     rent = rent_text(best, words)
     if kind is Kind.OWN or best.quote.date is None:
-        first = words.html("cost.why.own", name=where, rent=rent)
+        key = "cost.why.own" if best.quote.name else "cost.why.own_unnamed"
+        first = words.html(key, name=best.quote.name, rent=rent)
     else:
         when = day(best.quote.date, words)
         inside = kind_inside(kind, words)
@@ -105,9 +106,10 @@ def rent_text(row: Row, words: Words) -> str:
     if rented.instances is None:
         return words.count("cost.rent.single", rented.paid)
     each = rented.paid // rented.instances
-    text = f"{whole(rented.instances)} {TIMES} {row.quote.name or words('cost.rent.machine')}"
-    if each > 1:
-        text = words("cost.rent.of", what=text, each=whole(each))
+    what = row.quote.name
+    text = words.count("cost.rent.of", each, what=what) if what else words.count("cost.rent.cards", each)
+    if rented.instances > 1:
+        text = words("cost.rent.each", n=whole(rented.instances), what=text)
     idle = rented.paid - rented.used
     return words("cost.rent.idle", rent=text, idle=whole(idle)) if idle else text
 

@@ -21,19 +21,41 @@ from ui.cost.replans import replans
 from ui.cost.rows import Row, rows_of, table_rows
 from ui.issue_words import issue_html
 from ui.names import card_name
-from ui.numbers import DASH, gib1
+from ui.numbers import DASH, gib1, whole
 from ui.pages.cost_own import draw_own_prices, own_quotes
 from ui.pages.frame import Frame, begin, plot
 from ui.share import draw_share
-from ui.words import Safe, Words
+from ui.words import Safe, Words, escaped
 
 MOST_SHORT: Final = 7
 ROW_HEIGHT: Final = 32
 MOST_ROWS_SEEN: Final = 14
 ANY_AGE: Final = "any_age"
 AGES: Final = (ANY_AGE, Freshness.RECENT.value, Freshness.YEAR.value)
-WIDE_COLUMNS: Final[dict[str, Any]] = {"name": "medium", "rent": "large", "source": "large"}
-NARROW_COLUMNS: Final = {"usd_per_hour": "$%.2f", "usd_per_gpu_hour": "$%.2f", "headroom": "%+.2f"}
+WIDTHS: Final[dict[str, Any]] = {
+    "usd_per_hour": 76,
+    "provider": 122,
+    "name": 140,
+    "gpu": 138,
+    "cards": 56,
+    "gib_each": 70,
+    "gib_total": 72,
+    "headroom": 78,
+    "verdict": 66,
+    "usd_per_gpu_hour": 74,
+    "date": 84,
+    "age": 96,
+    "rent": "large",
+    "source": "large",
+}
+FORMATS: Final = {
+    "usd_per_hour": "$%.2f",
+    "usd_per_gpu_hour": "$%.2f",
+    "headroom": "%+.2f",
+    "cards": "%d",
+    "gib_each": "%d",
+    "gib_total": "%d",
+}
 
 
 def draw() -> None:
@@ -59,10 +81,12 @@ def draw() -> None:
             with st.container(key="short", gap="xsmall"):
                 _short(of_kind, words)
         _list(of_kind, rows, kind, today, words)
-        with st.expander(words("cost.own.title"), key="own", expanded=kind is Kind.OWN):
-            st.html(f'<div class="p m">{words.html("cost.own.note")}</div>')
-            draw_own_prices(plan, words)
-        _buy(plan, today, words)
+        _own(plan, kind, words)
+        with st.container(key="split2"):
+            with st.container(gap="xsmall"):
+                _buy(plan, today, words)
+            with st.container(gap="xsmall"):
+                _left_out(of_kind, words)
         st.html(f'<div class="foot">{wording.foot(of_kind, today, words)}</div>')
 
 
@@ -119,6 +143,9 @@ def _short(rows: tuple[Row, ...], words: Words) -> None:
             st.html(f'<div class="p m">{more}</div>')
     elif rows:
         st.html(parts.section(words("cost.short.none")))
+
+
+def _left_out(rows: tuple[Row, ...], words: Words) -> None:
     lines = wording.refusal_lines(rows, words)
     if lines:
         st.html(parts.section(words("cost.short.rest")))
@@ -126,11 +153,22 @@ def _short(rows: tuple[Row, ...], words: Words) -> None:
 
 
 def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: date, words: Words) -> None:
-    wanted = _filters(all_rows, words)
-    shown = choice.by_price(choice.filtered(rows, wanted, today))
+    narrowed = choice.filtered(rows, _filters(all_rows, words), today)
+    with st.container(key="listhead", horizontal=True, vertical_alignment="bottom", gap="small"):
+        head = st.container(width="stretch")
+        text = st.text_input(
+            words("cost.filter.search"),
+            placeholder=words("cost.filter.search_example"),
+            max_chars=80,
+            key="cost_search",
+            width=240,
+            label_visibility="collapsed",
+            persist_state="session",
+        )
+    shown = choice.by_price(choice.searched(narrowed, text or ""))
     offers = words.count("cost.offers", len(shown))
     title = words("cost.list.title", kind=words(f"cost.kind.{kind.value}.name"), offers=offers)
-    st.html(parts.section(title, words("cost.list.note")))
+    head.html(parts.section(title, words("cost.list.note")))
     if not shown:
         st.html(f'<div class="empty">{words.html("cost.list.none")}</div>')
         return
@@ -154,15 +192,25 @@ def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: d
     )
 
 
+def _own(plan: Plan, kind: Kind, words: Words) -> None:
+    """The user's own prices: in the open where they are what is ranked, else folded away."""
+    title, note = words("cost.own.title"), words("cost.own.note")
+    if kind is Kind.OWN:
+        st.html(parts.section(title, note))
+        draw_own_prices(plan, words)
+        return
+    with st.expander(title, key="own"):
+        st.html(f'<div class="p m">{escaped(note)}</div>')
+        draw_own_prices(plan, words)
+
+
 def _column(name: str, words: Words) -> Any:
     label = words(f"cost.column.{name}")
     key = f"cost.column_help.{name}"
     help_text = words(key) if words.has(key) else None
-    if name in NARROW_COLUMNS:
-        return st.column_config.NumberColumn(label, help=help_text, format=NARROW_COLUMNS[name])
-    if name in {"cards", "gib_each", "gib_total"}:
-        return st.column_config.NumberColumn(label, help=help_text, format="%d")
-    return st.column_config.TextColumn(label, help=help_text, width=WIDE_COLUMNS.get(name))
+    if name in FORMATS:
+        return st.column_config.NumberColumn(label, help=help_text, format=FORMATS[name], width=WIDTHS[name])
+    return st.column_config.TextColumn(label, help=help_text, width=WIDTHS.get(name))
 
 
 def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
@@ -184,7 +232,7 @@ def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
             [show.value for show in Show],
             format_func=lambda show: words(f"cost.filter.show_{show}"),
             key="cost_show",
-            width=150,
+            width=130,
             persist_state="session",
         )
         gpu = st.selectbox(
@@ -192,7 +240,7 @@ def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
             [ANY, *gpus],
             format_func=lambda name: card_name(name) or words("cost.filter.any_gpu"),
             key="cost_gpu",
-            width=170,
+            width=150,
             persist_state="session",
         )
         provider = st.selectbox(
@@ -200,7 +248,7 @@ def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
             [ANY, *providers],
             format_func=lambda name: name or words("cost.filter.any_provider"),
             key="cost_provider",
-            width=160,
+            width=150,
             persist_state="session",
         )
         age = st.selectbox(
@@ -208,21 +256,11 @@ def _filters(rows: tuple[Row, ...], words: Words) -> Filter:
             AGES,
             format_func=lambda tier: words("cost.filter.any_age" if tier == ANY_AGE else f"cost.age.{tier}"),
             key="cost_age",
-            width=140,
-            persist_state="session",
-        )
-        text = st.text_input(
-            words("cost.filter.search"),
-            placeholder=words("cost.filter.search_example"),
-            max_chars=80,
-            key="cost_search",
-            width=190,
+            width=130,
             persist_state="session",
         )
     tier = None if age in (None, ANY_AGE) else Freshness(age)
-    return Filter(
-        show=Show(show or Show.FITS), gpu=gpu or ANY, provider=provider or ANY, age=tier, text=text or ""
-    )
+    return Filter(show=Show(show or Show.FITS), gpu=gpu or ANY, provider=provider or ANY, age=tier)
 
 
 def _buy(plan: Plan, today: date, words: Words) -> None:
@@ -249,11 +287,10 @@ def _buy_row(found: PurchasePrice, devices: int, today: date, words: Words) -> l
     price = found.price
     kind = words(f"cost.buy.{found.kind}")
     marked = words.html("cost.buy.marked", kind=kind) if price.recalled else Safe(kind)
+    name = words("chart.equal_cards", n=whole(cards), name=_buy_name(found.gpu_id))
     age = words(f"cost.age.{freshness(price.date, today).value}")
     when = words.html("cost.buy.dated", date=day(price.date, words), age=age)
-    count = words.count("cost.buy.cards", cards)
-    total = words.html("cost.buy.total", usd=usd(price.usd * cards), cards=count)
-    return [_buy_name(found.gpu_id), marked, usd(price.usd), total, when, price.source]
+    return [name, marked, usd(price.usd), usd(price.usd * cards), when, price.source]
 
 
 def _buy_name(gpu_id: str) -> str:
