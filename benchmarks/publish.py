@@ -1,15 +1,15 @@
 """Writes hardware_db/data/score.json, the score that the Method page shows: `python -m benchmarks.publish`.
 
 Every published memory measurement is predicted and held against what was read, with the bands as they stand
-(so `python -m benchmarks.bands` comes first). The file is small and the same for the same code, data and date:
-names are written once and rows point at them.
+(so `python -m benchmarks.bands` comes first). The file is small and the same for the same code, data and
+date: names are written once and rows point at them.
 """
 
 import argparse
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -50,6 +50,7 @@ def document(records: tuple[Record, ...], predict: Predictor, tables: Tables, ma
     metrics = _index(row.metric for row in result.rows)
     sources = _index(record.source for record in records)
     positions = {record.id: i for i, record in enumerate(records)}
+    own = in_sample(tables.constants, records)
     return {
         "version": FILE_VERSION,
         "made_on": made_on,
@@ -57,9 +58,9 @@ def document(records: tuple[Record, ...], predict: Predictor, tables: Tables, ma
         "versions": {"scenario_schema": SCHEMA_VERSION},
         "inputs": list(inputs()),
         **_summary(result),
-        "runs": runs(ratios(records, predict), tables),
+        "runs": runs(ratios(records, predict), tables, {name for found in own for name in found.families}),
         "verdicts": verdicts(result.rows, records),
-        "in_sample": [asdict(found) for found in in_sample(tables.constants, records)],
+        "in_sample": [asdict(found) for found in own],
         "licences": licences((TRUTH / "README.md").read_text(encoding="utf-8")),
         "families": list(families),
         "metrics": list(metrics),
@@ -96,10 +97,11 @@ def _row(row: Row, positions: Mapping[str, int], metrics: Indexed) -> list[Any]:
     return [positions[row.id], metrics[row.metric], *figures, row.inside_band]
 
 
-def runs(found: list[Ratio], tables: Tables) -> list[dict[str, Any]]:
+def runs(found: list[Ratio], tables: Tables, own: Collection[str]) -> list[dict[str, Any]]:
     """What a device held at its peak, by runtime and task: the errors, the band, and the runs held out.
 
-    An error is predicted / observed - 1. `held_inside` counts runs inside a band made without their source.
+    An error is predicted / observed - 1. `held_inside` counts runs inside a band made without their source,
+    `own` the runs of sources that constants were read from.
     """
     held = held_out(found)
     bands = {(b.runtime, b.task): b for b in tables.bands if b.layer == DEVICE_LAYER}
@@ -116,6 +118,7 @@ def runs(found: list[Ratio], tables: Tables) -> list[dict[str, Any]]:
                 "task": key[1],
                 "n": len(members),
                 "sources": len({member.family for member in members}),
+                "own": sum(member.family in own for member in members),
                 "median_abs_error": rounded(median(absolute)),
                 "p90_abs_error": rounded(percentile(absolute, 0.9)),
                 "low_frac": band.low_frac if band else None,

@@ -1,0 +1,144 @@
+"""The score as the page lays it out: points to plot, headline figures, cells, what is in sample."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from planner.predict import PEAKS
+from planner.score import Cell
+from ui.method.published import Point, Published, Runs
+
+TRAINING: Final = "training"
+SERVING: Final = "serving"
+SIDES: Final = (TRAINING, SERVING)
+SERVING_BYTES: Final = (
+    "weights_bytes",
+    "kv_bytes",
+    "kv_and_state_bytes",
+    "activation_peak_bytes",
+    "compute_buffer_bytes",
+    "non_torch_bytes",
+    "cuda_graph_bytes",
+    "cuda_context_bytes",
+)
+"""Parts of a server's memory on a device. Sums of them and counts of tokens say nothing new."""
+
+ALLOCATED: Final = frozenset({"peak_allocated_bytes", "peak_active_bytes"})
+CACHES: Final = frozenset({"kv_bytes", "kv_and_state_bytes"})
+NAMED_FAMILIES: Final = 8
+"""As many as there are colours; the smaller sources share one."""
+OTHERS: Final = ""
+MIDDLE: Final = (0.05, 0.95)
+
+
+def peaks(score: Published) -> tuple[Point, ...]:
+    """Measured peaks of training, largest sources first."""
+    return _ordered(p for p in score.points if p.metric in PEAKS and p.task != "serve" and _positive(p))
+
+
+def serving_parts(score: Published) -> tuple[Point, ...]:
+    """Measured parts of a server's memory, largest sources first."""
+    return _ordered(
+        p for p in score.points if p.metric in SERVING_BYTES and p.task == "serve" and _positive(p)
+    )
+
+
+def points_of(score: Published, side: str) -> tuple[Point, ...]:
+    """The points of one of `SIDES`."""
+    return peaks(score) if side == TRAINING else serving_parts(score)
+
+
+def _positive(point: Point) -> bool:
+    return bool(point.predicted) and bool(point.observed)
+
+
+def _ordered(points: Iterable[Point]) -> tuple[Point, ...]:
+    found = tuple(points)
+    counts = Counter(point.family for point in found)
+    return tuple(sorted(found, key=lambda p: (-counts[p.family], p.family, p.id, p.metric)))
+
+
+def families(points: Iterable[Point]) -> dict[str, list[Point]]:
+    """Points by source, the largest first; what is beyond the colours is together under `OTHERS`."""
+    grouped: dict[str, list[Point]] = {}
+    for point in points:
+        grouped.setdefault(point.family, []).append(point)
+    if len(grouped) <= NAMED_FAMILIES:
+        return grouped
+    names = list(grouped)
+    kept = {name: grouped[name] for name in names[: NAMED_FAMILIES - 1]}
+    return kept | {OTHERS: [point for name in names[NAMED_FAMILIES - 1 :] for point in grouped[name]]}
+
+
+def kind_of(metric: str) -> str:
+    """Shape of a point: `allocated`, `reserved`, `weights`, `cache` or `working`."""
+    if metric in PEAKS:
+        return "allocated" if metric in ALLOCATED else "reserved"
+    if metric == "weights_bytes":
+        return "weights"
+    return "cache" if metric in CACHES else "working"
+
+
+def middle(points: Iterable[Point]) -> tuple[float, float]:
+    """The ends of predicted / observed between which nine of ten points lie."""
+    ratios = sorted((point.error or 0.0) + 1 for point in points)
+    if not ratios:
+        return 1.0, 1.0
+    return tuple(ratios[round(share * (len(ratios) - 1))] for share in MIDDLE)  # type: ignore[return-value]
+
+
+def median_abs_error(points: Iterable[Point]) -> float | None:
+    """Median of |error| of the points that have one."""
+    errors = [abs(point.error) for point in points if point.error is not None]
+    return median(errors) if errors else None
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Runs together: how many, their median |error|, and how many a band made without their source holds."""
+
+    n: int
+    median_abs_error: float
+    held_inside: int
+    held_total: int
+
+    @property
+    def held_frac(self) -> float:
+        """Share of the runs inside."""
+        return self.held_inside / self.held_total if self.held_total else 0.0
+
+
+def together(runs: Iterable[Runs]) -> Together:
+    """The runs of every runtime and task that no constant was read from."""
+    found = tuple(row for row in runs if not row.own)
+    errors = [abs(error) for row in found for error in row.errors] or [0.0]
+    return Together(
+        n=sum(row.n for row in found),
+        median_abs_error=median(errors),
+        held_inside=sum(row.held_inside for row in found),
+        held_total=sum(row.held_total for row in found),
+    )
+
+
+def with_own_band(runs: Iterable[Runs]) -> tuple[Runs, ...]:
+    """The runtimes and tasks with enough runs for a band of their own, most runs first."""
+    return tuple(sorted((row for row in runs if row.low_frac is not None), key=lambda row: -row.n))
+
+
+def quantile(ordered: tuple[float, ...], share: float) -> float:
+    """A value of a sorted row of numbers: the nearest to `share` of the way."""
+    return ordered[round(share * (len(ordered) - 1))]
+
+
+def read_from_itself(cell: Cell | Point, score: Published) -> bool:
+    """Whether a constant that decides this metric was read from this family."""
+    return any(
+        cell.family in constant.families and cell.metric in constant.metrics for constant in score.in_sample
+    )
+
+
+def clean(points: Iterable[Point], score: Published) -> tuple[Point, ...]:
+    """The points that no constant was read from."""
+    return tuple(point for point in points if not read_from_itself(point, score))

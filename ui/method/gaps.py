@@ -1,0 +1,76 @@
+"""What is not modelled: fields that are approximated or passed over, and what is refused outright."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from planner.issues import Issue
+from planner.model.registry import MODEL_TYPES
+from planner.plan_types import Plan
+
+Gap = tuple[str, str]
+
+TRAINING: Final[tuple[Gap, ...]] = (
+    ("runtime.compile", "compile_as_eager"),
+    ("training.activation_offload", "counted_on_device"),
+    ("training.precision.fp8", "fp8_as_compute_dtype"),
+    ("training.precision.fp4", "fp4_as_compute_dtype"),
+    ("training.attention", "unfused_as_eager"),
+    ("training.checkpointing", "selective_op_as_none"),
+    ("training.checkpoint_modules", "ignored"),
+    ("adapter.method", "prompt_activations_ignored"),
+    ("adapter.method", "activations_as_lora"),
+    ("parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
+    ("parallel.data_parallel", "dp_as_ddp"),
+    ("parallel.offload.parameters", "buffers_ignored"),
+    ("model", "recurrent_layers_approximated"),
+    ("model", "encoder_activations_approximated"),
+    ("model", "block_activations_ignored"),
+    ("model", "approximate_shapes"),
+)
+SERVING: Final[tuple[Gap, ...]] = (
+    ("workload.length_distribution", "length_distribution"),
+    ("workload.shared_prefix_tokens", "shared_prefix_tokens"),
+    ("workload.prefix_hit_frac", "prefix_hit_frac"),
+    ("workload.requests_per_s", "requests_per_s"),
+    ("serving.speculative", "draft_model"),
+    ("serving.split_mode", "row_split"),
+    ("parallel.context", "context_parallel_serving"),
+    ("serving.weights", "weight_format_size"),
+    ("serving.expert_weights", "weight_format_size"),
+    ("runtime.name", "engine_like_another"),
+    ("adapter", "serving_adapters"),
+)
+ANY_TASK: Final[tuple[Gap, ...]] = (
+    ("quantization_aware", "quantization_aware"),
+    ("loading", "loading"),
+    ("elastic", "elastic"),
+    ("batching", "batching"),
+    ("cache_tiers", "cache_tiers"),
+    ("autoscale", "autoscale"),
+    ("hardware.driver_spill", "driver_spill"),
+)
+BY_TASK: Final[Mapping[str, tuple[Gap, ...]]] = {
+    "training": TRAINING,
+    "serving": SERVING,
+    "any": ANY_TASK,
+}
+"""(field, reason code) of everything that earns a "not modelled" warning."""
+
+REFUSED_KEYS: Final = (
+    "add_adapter",
+    "attention_types",
+    "index_topk_pattern",
+    "indexer_types",
+    "kv_source_layers",
+    "per_layer_config",
+    "qk_ln",
+    "use_bias",
+)
+"""Keys of a config.json whose unusual values are refused, since no closed form covers them."""
+
+NUM_MODEL_TYPES: Final = len(MODEL_TYPES)
+
+
+def of_plan(plan: Plan) -> tuple[Issue, ...]:
+    """What the open question has of this: warnings of things that are left out or approximate."""
+    return tuple(issue for issue in plan.issues if issue.code in {"not_modelled", "model_approximate"})
