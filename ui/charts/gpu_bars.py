@@ -1,5 +1,6 @@
 """Memory per GPU at its own peak: stacked by category, each card with its own capacity mark."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from planner.ledger import Category
@@ -50,6 +51,20 @@ def gpu_bars(plan: Plan, words: Words) -> Any:
         A Plotly figure of 54 px a row (44 px above ten rows).
     """
     groups = shown_groups(plan)
+    return stacked_bars(groups, [group_label(group, words) for group in groups], words)
+
+
+def stacked_bars(groups: Sequence[DevicePlan], labels: Sequence[str], words: Words) -> Any:
+    """Stacked horizontal bars on one axis, a row a card: its parts at its peak, capacity mark, band.
+
+    Args:
+        groups: The cards, top row first.
+        labels: Text above each bar, as markup of a figure.
+        words: For hover texts.
+
+    Returns:
+        A Plotly figure of 54 px a row (44 px above ten rows).
+    """
     rows = len(groups)
     heights = list(range(rows))[::-1]
     fig = new_figure()
@@ -64,8 +79,8 @@ def gpu_bars(plan: Plan, words: Words) -> Any:
     ]
     capacity_marks(fig, [x for x, _ in known], [y for _, y in known], words("chart.usable_hover"))
     _bands(fig, groups, heights)
-    for y, group in zip(heights, groups, strict=True):
-        label(fig, y, group_label(group, words), figures_label(group))
+    for y, group, text in zip(heights, groups, labels, strict=True):
+        label(fig, y, text, figures_label(group))
     top = 1.02 * max(_reach(group) for group in groups)
     fig.update_xaxes(range=[0, top], dtick=nice_step(top))
     return finish(fig, rows * (54 if rows <= 10 else 44) + 26, rows=rows, barmode="stack")
@@ -139,7 +154,7 @@ def _track(fig: Any, y: int, group: DevicePlan) -> None:
 
 
 def _segments(
-    fig: Any, category: Category, groups: tuple[DevicePlan, ...], heights: list[int], words: Words
+    fig: Any, category: Category, groups: Sequence[DevicePlan], heights: Sequence[int], words: Words
 ) -> None:
     sizes = [group.ledger.by_category(group.peak_phase).get(category, 0) for group in groups]
     if not any(sizes):
@@ -163,7 +178,7 @@ def _segments(
     )
 
 
-def _bands(fig: Any, groups: tuple[DevicePlan, ...], heights: list[int]) -> None:
+def _bands(fig: Any, groups: Sequence[DevicePlan], heights: Sequence[int]) -> None:
     held = [(g, g.band, y) for g, y in zip(groups, heights, strict=True) if g.band is not None]
     fig.add_scatter(
         x=[amount(g.peak_bytes) for g, _, _ in held],

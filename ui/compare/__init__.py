@@ -1,0 +1,1 @@
+"""Scenarios side by side: what differs, by how much, and from what."""
