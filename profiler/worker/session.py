@@ -42,7 +42,9 @@ def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, 
     except CannotBuildError as error:
         channel.send(Refused(remarks=(error.remark,)))
         return 0
-    remarks: tuple[Remark, ...] = device.remarks()
+    remarks: tuple[Remark, ...] = device.remarks() + (
+        _cpu_remarks(scenario) if options.device == "cpu" else ()
+    )
     if workload is not None:
         outcome, more = _steps(workload, options, channel, beat)
         remarks += more
@@ -82,7 +84,7 @@ def _steps(
     if options.device == "cpu":
         meter = TensorMeter(workload, "cpu")
         outcome = Run(workload, meter, clock, channel.send, set_phase).steps(options)
-        return outcome, (Remark(code="times_include_tracking"),)
+        return outcome, ()
     outcome = Run(workload, AllocatorMeter(), clock, channel.send, set_phase).steps(options)
     if outcome.out_of_memory is not None:
         return outcome, (Remark(code="not_followed"),)
@@ -128,6 +130,16 @@ def _report(
         predicted_bytes=request.predicted_bytes,
         remarks=remarks,
     )
+
+
+def _cpu_remarks(scenario: Scenario) -> tuple[Remark, ...]:
+    """Where a step on CPU is not what the same step on a GPU would be."""
+    remarks = [Remark(code="times_include_tracking")]
+    if scenario.training.dropout:
+        remarks.append(Remark(code="dropout_masks_wider_on_cpu", field="training.dropout"))
+    if scenario.training.attention == "sdpa":
+        remarks.append(Remark(code="attention_kernel_differs_on_cpu", field="training.attention"))
+    return tuple(remarks)
 
 
 def _readings(device: Device, beat: Beat) -> DeviceReadings:
