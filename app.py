@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui.language import current_words
 from ui.mark import icon, logo
-from ui.pages import compare, cost, method, plan
+from ui.pages import compare, cost, measure, method, plan
 from ui.state import enter_page
 from ui.tokens import style_sheet
 
@@ -15,6 +15,7 @@ st.logo(logo(), size="medium")
 pages = [
     st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),
     st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
+    st.Page(measure.draw, title=words("page.measure"), url_path="measure"),
     st.Page(compare.draw, title=words("page.compare"), url_path="compare"),
     st.Page(method.draw, title=words("page.method"), url_path="method"),
 ]

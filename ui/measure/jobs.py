@@ -16,6 +16,7 @@ import streamlit as st
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from profiler.documents import Options
 from profiler.registry import Busy, JobRegistry
 from profiler.runner import Job, Patience, Runner
 from ui.document import Document
@@ -35,6 +36,7 @@ class Run:
         session: Session that started it.
         address: Where that session's browser is, empty for this computer.
         document: The question that is measured.
+        options: How.
         small: Whether it is a small copy of the question that was open.
         mark: Tells this run from every other.
     """
@@ -43,6 +45,7 @@ class Run:
     session: str
     address: str
     document: Document
+    options: Options
     small: bool
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 

@@ -12,6 +12,7 @@ from profiler.machine import Machine, MachineDevice, machine_devices
 from profiler.nvml import Nvml
 
 CPU: Final = "cpu"
+ROWS: Final = "hardware.devices"
 TAKEN_BY_OTHERS_BYTES: Final = 512 * MIB
 """Less in use is a display's or the driver's own, and comes and goes."""
 

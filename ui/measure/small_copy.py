@@ -12,7 +12,7 @@ from typing import Any, Final
 from planner.plan_types import Plan
 from planner.units import GIB
 from profiler.documents import DeviceKind
-from profiler.plan_request import prepare, predicted_bytes
+from profiler.plan_request import predicted_bytes, prepare
 from profiler.runnable import FLOATS, why_not_runnable
 from ui.answers import answer
 from ui.document import Document, get, put, put_all
@@ -89,7 +89,9 @@ class SmallCopy:
     differences: tuple[Difference, ...]
 
 
-def small_copy(document: Document, plan: Plan, device: DeviceKind, free_bytes: int | None) -> SmallCopy | None:
+def small_copy(
+    document: Document, plan: Plan, device: DeviceKind, free_bytes: int | None
+) -> SmallCopy | None:
     """The copy that changes least, or None where there is none: serving, or a model that cannot be cut.
 
     Args:
@@ -116,7 +118,9 @@ def small_copy(document: Document, plan: Plan, device: DeviceKind, free_bytes: i
 def _runnable(document: Document, plan: Plan, device: DeviceKind) -> Document | None:
     """The question with every field set to what one device can run; None where that does not end."""
     first = plan.resolved.hardware.devices[0]
-    row = {"gpu": first.gpu, "count": 1} | ({"memory_bytes": first.memory_bytes} if first.memory_bytes else {})
+    row = {"gpu": first.gpu, "count": 1} | (
+        {"memory_bytes": first.memory_bytes} if first.memory_bytes else {}
+    )
     changed = put_all(document, {"hardware": {"devices": [row]}, "parallel": None, "name": None})
     changed = put_all(changed, {"training.micro_batch": 1, "training.gradient_accumulation": 1})
     for _ in range(MOST_REPAIRS):
@@ -144,9 +148,7 @@ def _repaired(document: Document, plan: Plan, field: str) -> Document:
     return put(document, field, REPAIRS[field]) if field in REPAIRS else document
 
 
-def _candidates(
-    base: Document, plan: Plan, config: dict[str, Any], device: DeviceKind
-) -> Iterator[Document]:
+def _candidates(base: Document, plan: Plan, config: dict[str, Any], device: DeviceKind) -> Iterator[Document]:
     """Copies from the most alike to the smallest. Sequences are cut before layers are few."""
     asked = plan.resolved.training.sequence_length
     longest = min(asked, LONGEST[device])
@@ -203,7 +205,12 @@ def narrowed(config: dict[str, Any], divisor: int) -> dict[str, Any] | None:
             changed[name] = value // divisor
     tokens = changed.get("vocab_size")
     for name, value in config.items():
-        if name.endswith("_token_id") and isinstance(value, int) and isinstance(tokens, int) and value >= tokens:
+        if (
+            name.endswith("_token_id")
+            and isinstance(value, int)
+            and isinstance(tokens, int)
+            and value >= tokens
+        ):
             changed[name] = 0
     return changed
 
