@@ -158,10 +158,9 @@ def _change_row(index: int, outcome: Outcome, words: Words, *, primary: bool) ->
     ):
         st.html(body, width="stretch")
         st.button(
-            words("changes.apply"),
+            words("changes.apply", what=what),
             key=f"apply_{index}",
             type="primary" if primary else "secondary",
-            help=words("changes.apply_what", what=what),
             on_click=load,
             args=(change.document,),
         )
