@@ -1,6 +1,5 @@
 """The tables the answers rest on: how many rows, how old, how many figures from memory, under which licence."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -22,6 +21,7 @@ class DataFile:
         rows: Rows in it.
         oldest: First date that a row carries; None where rows carry none.
         newest: Last one.
+        undated: Rows without a date.
         recalled: Rows with a figure written from memory.
         what: Key of the words that say what it holds.
     """
@@ -30,6 +30,7 @@ class DataFile:
     rows: int
     oldest: str | None
     newest: str | None
+    undated: int
     recalled: int
     what: str
 
@@ -37,35 +38,29 @@ class DataFile:
 @lru_cache(maxsize=2)
 def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
     """Every table of the project and every file of measurements; reads all rows, so it is kept."""
-    gpus, nodes, constants = tables.gpus.values(), tables.nodes, tables.constants.values()
-    card_prices = _dates(price for gpu in gpus for price in (gpu.list_price, gpu.street_price))
+    gpus, nodes, constants = tuple(tables.gpus.values()), tables.nodes, tuple(tables.constants.values())
     models = [tables.models[name] for name in tables.models]
+    offers, made = [[offer.date] for offer in tables.offers], [[score.made_on]] * len(score.points)
     own = (
-        _file("gpus.csv", len(gpus), card_prices, sum(bool(gpu.recalled) for gpu in gpus), "gpus"),
         _file(
-            "nodes.csv",
-            len(nodes),
-            _dates(node.price for node in nodes),
-            sum(n.recalled for n in nodes),
-            "nodes",
+            "gpus.csv",
+            "gpus",
+            [_dates(x.list_price, x.street_price) for x in gpus],
+            sum(bool(x.recalled) for x in gpus),
         ),
-        _file("cloud.csv", len(tables.offers), [offer.date for offer in tables.offers], 0, "offers"),
+        _file("nodes.csv", "nodes", [_dates(x.price) for x in nodes], sum(x.recalled for x in nodes)),
+        _file("cloud.csv", "offers", offers),
         _file(
             "models.jsonl",
-            len(models),
-            [],
-            sum(row.get("source_kind") == RECALLED for row in models),
             "models",
+            [[] for _ in models],
+            sum(x.get("source_kind") == RECALLED for x in models),
         ),
         _file(
-            "constants*.toml",
-            len(constants),
-            [constant.date for constant in constants],
-            sum(constant.recalled for constant in constants),
-            "constants",
+            "constants*.toml", "constants", [[x.date] for x in constants], sum(x.recalled for x in constants)
         ),
-        _file("bands.csv", len(tables.bands), [band.made_on for band in tables.bands], 0, "bands"),
-        _file("score.json", len(score.points), [score.made_on], 0, "score"),
+        _file("bands.csv", "bands", [[band.made_on] for band in tables.bands]),
+        _file("score.json", "score", made),
     )
     measured = tuple(
         DataFile(
@@ -73,6 +68,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
             rows=item.rows,
             oldest=item.oldest,
             newest=item.newest,
+            undated=item.undated,
             recalled=0,
             what=item.file.partition(".")[0],
         )
@@ -81,16 +77,19 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
     return own + measured
 
 
-def _dates(prices: Iterable[Price | None]) -> list[str]:
+def _dates(*prices: Price | None) -> list[str]:
     return [price.date for price in prices if price is not None]
 
 
-def _file(file: str, rows: int, dates: list[str], recalled: int, what: str) -> DataFile:
+def _file(file: str, what: str, rows: list[list[str]], recalled: int = 0) -> DataFile:
+    """A table from the dates of its rows."""
+    dates = [date for row in rows for date in row]
     return DataFile(
         file=file,
-        rows=rows,
+        rows=len(rows),
         oldest=min(dates, default=None),
         newest=max(dates, default=None),
+        undated=sum(not row for row in rows),
         recalled=recalled,
         what=what,
     )

@@ -105,7 +105,7 @@ def _formula(formula: Formula, plan: Plan, words: Words) -> list[str]:
         Safe(name),
         Safe(f"<code>{escape(entry.formula)}</code>"),
         Safe(symbols),
-        gib2(entry.bytes),
+        words("method.formulas.sized", size=gib2(entry.bytes)),
         Safe(f"{reference_line(formula.reference, words)}{_estimate(formula, words)}"),
     ]
 
@@ -193,7 +193,7 @@ def _evidence(cell: Evidence, words: Words, *, here: bool) -> Safe:
     elif not cell.traced:
         lines.append(f'<span class="m">{words.html("method.verified.none")}</span>')
     if cell.known is not Known.PUBLISHED and cell.runs is not None:
-        lines.append(f'<span class="m">{words.html("method.verified.few", n=whole(cell.runs.n))}</span>')
+        lines.append(f'<span class="m">{words.count("method.verified.few", cell.runs.n)}</span>')
     if cell.verdicts is not None:
         right = {"right": whole(cell.verdicts.right), "n": whole(cell.verdicts.n)}
         lines.append(f'<span class="m">{words.html("method.verified.verdicts", **right)}</span>')
@@ -212,7 +212,10 @@ def _runs_line(runs: Runs, words: Words) -> Safe:
 
 def files_table(files: tuple[DataFile, ...], words: Words) -> Safe:
     """Every table: what it holds, rows, dates, figures from memory."""
-    head = [words(f"method.data.{name}") for name in ("file", "what", "rows", "oldest", "newest", "recalled")]
+    head = [
+        words(f"method.data.{name}")
+        for name in ("file", "what", "rows", "oldest", "newest", "undated", "recalled")
+    ]
     rows = [
         [
             Safe(f"<code>{escape(item.file)}</code>"),
@@ -220,6 +223,7 @@ def files_table(files: tuple[DataFile, ...], words: Words) -> Safe:
             whole(item.rows),
             item.oldest or DASH,
             item.newest or DASH,
+            whole(item.undated) if item.undated else DASH,
             whole(item.recalled) if item.recalled else DASH,
         ]
         for item in files
@@ -238,8 +242,14 @@ def licence_table(rows: tuple[tuple[str, ...], ...], title: str, words: Words) -
 def gaps_table(gaps: tuple[Gap, ...], title: str, words: Words) -> Safe:
     """Field and what becomes of it."""
     head = [words("method.gaps.field"), words("method.gaps.what")]
-    rows = [[field_name(field, words), _reason(code, words)] for field, code in gaps]
-    return parts.table(head, rows, name=title, left=(1,))
+    rows = [[_field(field, words), _reason(code, words)] for field, code in gaps]
+    return parts.table(head, rows, name=title, wide=(1,))
+
+
+def _field(path: str, words: Words) -> str:
+    """A field by its label; by its path, as code, where the form does not show it."""
+    name = field_name(path, words)
+    return Safe(f"<code>{escape(path)}</code>") if name == path else name
 
 
 def _reason(code: str, words: Words) -> str:
