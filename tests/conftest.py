@@ -54,6 +54,14 @@ def _no_network() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what the pages save away from the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADROOM_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @functools.cache
 def why_no_gpu() -> str:
     """Say why GPU tests cannot run here, empty when they can."""

@@ -76,22 +76,18 @@ def _save_row(document: Document, plan: Plan, words: Words) -> None:
 
 def _row(entry: Entry, words: Words, *, session: bool) -> None:
     shown = as_markdown(entry.name)
-    with st.container(
-        key=f"fixrow_saved_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"
-    ):
+    with st.container(key=f"savedrow_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(_row_html(entry, words, session=session), width="stretch")
         st.button(
-            words("saved.open"),
+            words("saved.open", name=shown),
             key=f"open_{entry.id}",
-            help=words("saved.open_help", name=shown),
             on_click=edit,
             args=(lambda _: entry.document,),
         )
         for letter in LETTERS:
             st.button(
-                words("saved.as_letter", letter=letter),
+                words("saved.as_letter", letter=letter, name=shown),
                 key=f"as_{letter}_{entry.id}",
-                help=words("saved.as_letter_help", name=shown, letter=letter),
                 on_click=choose,
                 args=(letter, f"saved:{entry.id}"),
             )

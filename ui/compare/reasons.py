@@ -19,6 +19,10 @@ CACHED: Final = ("workload.concurrency", "serving.max_model_len", "serving.max_t
 METHOD: Final = ("model", "task", "adapter.targets", "adapter.rank")
 DIVISION: Final = ("parallel.sharding", "parallel.sharding_degree", "parallel.data", "parallel.tensor")
 
+COUNTS_OF_LAYERS: Final = frozenset({"P", "L", "n_blocks"})
+CONSTANTS: Final = frozenset({"c", "k", "w", "f"})
+"""Symbols whose values say nothing to a reader."""
+
 SYMBOL_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "t": (*TOKENS, "serving.batched_tokens"),
     "T": ("serving.batched_tokens",),
@@ -188,31 +192,35 @@ def _one_sided(
 def _symbol_reason(
     first: Answered, second: Answered, old: Entry, new: Entry, changes: Sequence[FieldChange]
 ) -> Reason:
-    """The same formula with other values: the first symbol that changed, told by its field where one did."""
+    """The same formula with other values: the first symbol that tells something, by its field where one did."""
     values = dict(new.symbols)
-    changed = [(s, was, values[s]) for s, was in old.symbols if s in values and values[s] != was]
-    if not changed:
-        return Reason(kind="formula", entry=old.name)
-    for symbol, was, now in changed:
+    for symbol, was in old.symbols:
+        now = values.get(symbol, was)
+        if now == was:
+            continue
         if symbol == "A" and old.category is Category.ALLOCATOR:
             return Reason(kind="follows", entry=old.name)
-        if symbol == "P":
-            method = _field_reason(METHOD, changes, old.name)
-            if method is not None:
-                return method
-        if symbol in {"P", "L", "n_blocks"} and _layers(first) != _layers(second):
-            return Reason(kind="layers", entry=old.name, before=_layers(first), after=_layers(second))
-        paths = ENTRY_FIELDS.get(old.name, ()) if symbol == "n" else SYMBOL_FIELDS.get(symbol, ())
-        if symbol in {"e", "bits", "r"} or symbol.startswith("n_"):
-            paths = CATEGORY_FIELDS[old.category]
-        field = _field_reason(paths, changes, old.name)
+        field = _field_reason(_paths(symbol, old), changes, old.name)
         if field is not None:
             return field
+        if symbol in COUNTS_OF_LAYERS and _layers(first) != _layers(second):
+            return Reason(kind="layers", entry=old.name, before=_layers(first), after=_layers(second))
         if old.category is Category.CONTEXT and first.worst.gpu_id != second.worst.gpu_id:
             return Reason(kind="card", entry=old.name)
-        if symbol not in {"c", "k", "w", "f"}:
+        if symbol not in CONSTANTS:
             return Reason(kind="symbol", entry=old.name, symbol=symbol, before=was, after=now)
     return Reason(kind="formula", entry=old.name)
+
+
+def _paths(symbol: str, entry: Entry) -> tuple[str, ...]:
+    """Fields that can set a symbol of an entry, most telling first."""
+    if symbol == "P":
+        return METHOD
+    if symbol == "n":
+        return ENTRY_FIELDS.get(entry.name, ())
+    if symbol in {"e", "bits", "r"} or symbol.startswith("n_"):
+        return CATEGORY_FIELDS[entry.category]
+    return SYMBOL_FIELDS.get(symbol, ())
 
 
 def _field_reason(paths: Iterable[str], changes: Sequence[FieldChange], name: str) -> Reason | None:
