@@ -1,7 +1,7 @@
 """Prices and their dates as text."""
 
+import re
 from functools import cache
-from re import sub
 from typing import Final
 
 from planner.hardware import Gpu
@@ -12,8 +12,8 @@ from ui.numbers import TIMES, whole
 from ui.words import Words
 
 CENTS_BELOW_USD: Final = 10
-_FORM: Final = r"\b(Instinct|SXM\d?|PCIe|HGX|Blackwell|Workstation|Server|NVL72|per GPU)\b|[()]"
-_SIZE: Final = r"\b\d+ ?GB\b"
+_FORM: Final = re.compile(r"\b(Instinct|SXM\d?|PCIe|HGX|Blackwell|Workstation|Server|NVL72|per GPU)\b|[()]")
+_SIZE: Final = re.compile(r"\b\d+ ?GB\b")
 
 
 def usd(amount: float) -> str:
@@ -50,11 +50,11 @@ def job_text(row: Row) -> str:
 def short_card(gpu: Gpu) -> str:
     """A card's name without form factor; its size stays where another card of that name has another one."""
     bare = _bare(gpu.name)
-    return bare if len(_sizes()[bare]) == 1 else _squeezed(sub(_FORM, " ", card_name(gpu.name)))
+    return bare if len(_sizes()[bare]) == 1 else _squeezed(_FORM.sub(" ", card_name(gpu.name)))
 
 
 def _bare(name: str) -> str:
-    return _squeezed(sub(f"{_FORM}|{_SIZE}", " ", card_name(name)))
+    return _squeezed(_SIZE.sub(" ", _FORM.sub(" ", card_name(name))))
 
 
 def _squeezed(text: str) -> str:
