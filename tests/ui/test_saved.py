@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_a_write_that_breaks_off_leaves_the_old_list(tmp_path: Path, monkeypatch
     def broken(_descriptor: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(saved.os, "fsync", broken)
+    monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(SavedError, match="not_writable"):
         save(file, entry(2))
     assert file.read().entries == (entry(1),)

@@ -75,8 +75,8 @@ class Reason:
     """One cause.
 
     Attributes:
-        kind: `field`, `layers`, `card`, `stage` and `phase` (of the fullest card), `symbol`, `each`, `follows`,
-            `gone`, `new` or `formula`.
+        kind: `field`, `layers`, `card`, `stage` and `phase` (of the fullest card), `moment` (within a
+            phase), `symbol`, `each`, `follows`, `gone`, `new` or `formula`.
         field: The field that changed, for `field`.
         entry: The entry it was read off.
         symbol: The symbol, for `symbol`.
@@ -96,7 +96,7 @@ class Reason:
         """What makes two reasons the same: entries aside where the words do not name them."""
         if self.kind == "field" and self.field is not None:
             return ("field", self.field.path)
-        if self.kind in {"layers", "card", "follows", "phase", "stage"}:
+        if self.kind in {"layers", "card", "follows", "phase", "stage", "moment"}:
             return (self.kind,)
         if self.kind in {"each", "symbol"}:
             return (self.kind, self.symbol, self.before, self.after)
@@ -161,6 +161,8 @@ def _reason(
     if not before or not after:
         return _one_sided(first, second, name, (before or after)[0], changes, gone=bool(before))
     old, new = before[0], after[0]
+    if _same_at_one_moment(first, second, name):
+        return Reason(kind="phase", entry=name)
     if old.formula == new.formula:
         return _symbol_reason(first, second, old, new, changes)
     field = _field_reason(CATEGORY_FIELDS[old.category], changes, name)
@@ -192,30 +194,34 @@ def _one_sided(
 def _symbol_reason(
     first: Answered, second: Answered, old: Entry, new: Entry, changes: Sequence[FieldChange]
 ) -> Reason:
-    """The same formula with other values: the first symbol that tells something, by its field where one did."""
+    """The same formula with other values: told by a field that sets one of them, else by what it is."""
     values = dict(new.symbols)
-    for symbol, was in old.symbols:
-        now = values.get(symbol, was)
-        if now == was:
-            continue
+    changed = [(s, was, values[s]) for s, was in old.symbols if s in values and values[s] != was]
+    for symbol, _, _ in changed:
         if symbol == "A" and old.category is Category.ALLOCATOR:
             return Reason(kind="follows", entry=old.name)
         field = _field_reason(_paths(symbol, old), changes, old.name)
         if field is not None:
             return field
-        if symbol in COUNTS_OF_LAYERS and _layers(first) != _layers(second):
-            return Reason(kind="layers", entry=old.name, before=_layers(first), after=_layers(second))
-        if old.category is Category.CONTEXT and first.worst.gpu_id != second.worst.gpu_id:
-            return Reason(kind="card", entry=old.name)
+    counted = any(symbol in COUNTS_OF_LAYERS for symbol, _, _ in changed)
+    if counted and _layers(first) != _layers(second):
+        return Reason(kind="layers", entry=old.name, before=_layers(first), after=_layers(second))
+    if first.worst.peak_phase is not second.worst.peak_phase:
+        return Reason(kind="phase", entry=old.name)
+    if counted and first.plan.model.params_total == second.plan.model.params_total:
+        return Reason(kind="moment", entry=old.name)
+    if old.category is Category.CONTEXT and first.worst.gpu_id != second.worst.gpu_id:
+        return Reason(kind="card", entry=old.name)
+    for symbol, was, now in changed:
         if symbol not in CONSTANTS:
             return Reason(kind="symbol", entry=old.name, symbol=symbol, before=was, after=now)
-    return Reason(kind="formula", entry=old.name)
+    return Reason(kind="moment", entry=old.name)
 
 
 def _paths(symbol: str, entry: Entry) -> tuple[str, ...]:
     """Fields that can set a symbol of an entry, most telling first."""
     if symbol == "P":
-        return METHOD
+        return (*METHOD, *DIVISION)
     if symbol == "n":
         return ENTRY_FIELDS.get(entry.name, ())
     if symbol in {"e", "bits", "r"} or symbol.startswith("n_"):
@@ -240,6 +246,18 @@ def _bytes_each(old: Entry, new: Entry) -> Reason | None:
     if not counts[0] or not counts[1]:
         return None
     return Reason(kind="each", entry=old.name, before=old.bytes / counts[0], after=new.bytes / counts[1])
+
+
+def _same_at_one_moment(first: Answered, second: Answered, name: str) -> bool:
+    """Whether the entries of a name differ only because the two peaks lie in different phases."""
+    phase = first.worst.peak_phase
+    if phase is second.worst.peak_phase:
+        return False
+    sizes = [
+        _size(entry for entry in side.worst.ledger.alive(phase) if entry.name == name)
+        for side in (first, second)
+    ]
+    return sizes[0] == sizes[1]
 
 
 def _holds(device: DevicePlan, name: str) -> bool:

@@ -27,12 +27,11 @@ GROUPS: Final[dict[str, str]] = {
 
 def change_text(change: FieldChange, first: Plan, second: Plan, words: Words) -> str:
     """The field with its value before and after."""
-    return words(
-        "compare.change",
-        field=field_name(change.path, words),
-        before=value_text(change.path, change.before, first, words),
-        after=value_text(change.path, change.after, second, words),
+    before, after = (
+        value_text(change.path, value, plan, words) if value is not None else words("compare.not_set")
+        for value, plan in ((change.before, first), (change.after, second))
     )
+    return words("compare.change", field=field_name(change.path, words), before=before, after=after)
 
 
 def value_text(path: str, value: Any, plan: Plan, words: Words) -> str:
