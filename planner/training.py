@@ -14,6 +14,7 @@ from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_backward import backward_entries
 from planner.training_loss import loss_entries
+from planner.training_once import once_entries
 from planner.training_overheads import communication_entries, host_need_of, runtime_entries
 from planner.training_setup import Setup, setup_for
 from planner.training_states import (
@@ -27,7 +28,7 @@ from planner.training_states import (
     total,
     weight_entries,
 )
-from planner.training_step import Step, kept_output_entries, saved_entries
+from planner.training_step import FORWARD_AND_LOSS, Step, kept_output_entries, saved_entries
 
 __all__ = ["host_need", "trainable_params", "training_ledger"]
 
@@ -54,6 +55,7 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
         *deepspeed_entries(setup, groups),
         *flattened_entries(setup, groups),
         *saved_entries(step),
+        *once_entries(step, FORWARD_AND_LOSS),
         *loss_entries(step),
         *backward_entries(step),
         *kept_output_entries(step),

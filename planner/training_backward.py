@@ -1,10 +1,10 @@
 """Ledger entries of the backward pass: its fullest moment.
 
-At its start all activations are there and few gradients; at the first layer one layer's activations and almost all
-gradients; at the embedding all gradients.
+At the head all activations are there with the gradients of logits and head; at the last layer all activations and few
+gradients; at the first layer one layer's activations and almost all gradients; at the embedding all gradients.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
@@ -12,6 +12,8 @@ from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
 from planner.training_gather import gathered_entries, unit_gradient_entries
+from planner.training_loss import WHOLE_LOGITS_NEVER, fullest, saved_head_entries
+from planner.training_once import embedding_entries, once_entries
 from planner.training_setup import Setup
 from planner.training_states import gradient_phases, total
 from planner.training_step import (
@@ -22,6 +24,7 @@ from planner.training_step import (
     checkpoint_interval,
     exact,
     held_layers,
+    kept_cache,
     layer_entries,
     stored_inputs,
 )
@@ -31,14 +34,65 @@ FSDP1_RUNTIMES: Final = frozenset({"hf_trainer", "litgpt"})
 
 
 def backward_entries(step: Step) -> list[Entry]:
-    """The fullest of the three moments."""
+    """The fullest of the four moments."""
     if not step.kinds:
         return []
-    return _fullest((_at_last_layer(step), _at_first_layer(step), _at_embedding(step)))
+    moments = [_at_last_layer(step), _at_first_layer(step), _at_embedding(step)]
+    if step.share.holds_head and step.model.head is not None:
+        moments.append(_at_head(step))
+    return fullest(moments)
 
 
-def _fullest(moments: Iterable[list[Entry]]) -> list[Entry]:
-    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+def _at_head(step: Step) -> list[Entry]:
+    """The head's own backward: everything saved is there, and the gradients of logits, head and its input."""
+    casts = [] if step.setup.checkpointed else cast_entries(step, BACKWARD)
+    return [
+        *held_layers(step, BACKWARD),
+        *casts,
+        *once_entries(step, BACKWARD),
+        *saved_head_entries(step, BACKWARD),
+        *_logit_gradients(step),
+        *_stream_gradient(step, 1, "stream_gradient", "head_backward"),
+        *_head_gradient(step),
+        *gathered_entries(step, 1, BACKWARD),
+    ]
+
+
+def _logit_gradients(step: Step) -> list[Entry]:
+    """In the format of products; a fused head and loss has made the gradient of the head's input instead."""
+    t, v, e = step.setup.target_tokens, step.vocab, step.setup.compute_bytes
+    if step.setup.training.loss in WHOLE_LOGITS_NEVER:
+        return []
+    return [
+        item(
+            Category.LOGITS,
+            "logit_gradients",
+            t * v * e,
+            "t*V*e",
+            {"t": t, "V": v, "e": e},
+            "head_backward",
+            phases=BACKWARD,
+        )
+    ]
+
+
+def _head_gradient(step: Step) -> list[Entry]:
+    """The output matrix's gradient, whole; autocast makes it in 16 bit and casts it."""
+    setup = step.setup
+    if setup.adapter is not None or setup.megatron:
+        return []
+    v, h, e = step.vocab, step.model.hidden_size, setup.compute_bytes
+    return [
+        item(
+            Category.GRADIENTS,
+            "gradients",
+            v * h * e,
+            "V*h*e",
+            {"V": v, "h": h, "e": e},
+            "head_backward",
+            phases=BACKWARD,
+        )
+    ]
 
 
 def _at_last_layer(step: Step) -> list[Entry]:
@@ -58,6 +112,7 @@ def _at_last_layer(step: Step) -> list[Entry]:
         above += [t for t in step.trained if t.place == "embedding"]
     return [
         *held,
+        *once_entries(step, BACKWARD),
         *layer_gradients(step, step.largest),
         *_gradients(step, total(above)),
         *gathered_entries(step, 2, BACKWARD),
@@ -74,6 +129,8 @@ def _at_first_layer(step: Step) -> list[Entry]:
     return [
         *held_layers(step, BACKWARD, step.share.in_flight - 1),
         *layer_entries(step, first, 1, BACKWARD, name),
+        *kept_cache(step, BACKWARD, but_first=True),
+        *once_entries(step, BACKWARD),
         *_retained_by_fsdp(step),
         *layer_gradients(step, first),
         *_gradients(step, max(0, others - less)),
@@ -83,12 +140,39 @@ def _at_first_layer(step: Step) -> list[Entry]:
 
 
 def _at_embedding(step: Step) -> list[Entry]:
-    """All gradients, and the gradient of the stream."""
+    """All gradients, with the gradient of the stream, or with those that a tied head and embedding add up."""
+    tied = _tied_gradients(step)
     return [
         *held_layers(step, BACKWARD, step.share.in_flight - 1),
-        *_stream_gradient(step, 1, "stream_gradient"),
+        *(tied or _stream_gradient(step, 1, "stream_gradient")),
+        *kept_cache(step, BACKWARD),
+        *embedding_entries(step, BACKWARD),
         *_gradients(step, total(step.trained)),
         *gathered_entries(step, 0, BACKWARD),
+    ]
+
+
+def _tied_gradients(step: Step) -> list[Entry]:
+    """The tied matrix's gradient from the head waits, the embedding's comes, and their sum is a third tensor.
+
+    The sum is counted with all gradients, except where those are divided or were there before.
+    """
+    setup, share = step.setup, step.share
+    tied = step.model.tie_word_embeddings and share.holds_embedding and share.holds_head
+    if not tied or setup.adapter is not None or setup.megatron or not step.vocab:
+        return []
+    times = 3 if setup.shard_gradients > 1 or setup.training.gradient_accumulation > 1 else 2
+    v, h, e = step.vocab, step.model.hidden_size, setup.train_bytes
+    return [
+        item(
+            Category.GRADIENTS,
+            "tied_gradients",
+            times * v * h * e,
+            "k*V*h*e",
+            {"k": times, "V": v, "h": h, "e": e},
+            "tied_gradients",
+            phases=BACKWARD,
+        )
     ]
 
 
@@ -150,26 +234,35 @@ def layer_gradients(step: Step, kind: Kind) -> list[Entry]:
     t, h, res, e = setup.batch * kind.sequence, step.residual_width, setup.residual_bytes, setup.compute_bytes
     streams = 2 if setup.checkpointed else 1
     c, i = inner_tensors(setup, gated=kind.layer.mlp.gated), exact(inner_width(step, kind))
-    width = int(kind.form.widths["h"])
+    width, form = int(kind.form.widths["h"]), kind.form
     wide, formula = c * t * i * e, "ceil(t*(k*h*r + c*i*e))"
     symbols: dict[str, int | float] = {"t": t, "k": streams, "h": h, "r": res, "c": c, "i": i, "e": e}
+    kept = sum(coefficient for x, coefficient in form.terms.items() if x in {"i", "xi", "si"})
+    scores = form.score_gradients * setup.batch * form.heads * kind.sequence**2 - t * i * kept
+    if scores > wide:
+        wide, formula = scores, "ceil(t*k*h*r + g*b*n*s*s - t*i*f)"
+        symbols = {"t": t, "k": streams, "h": h, "r": res, "g": form.score_gradients, "b": setup.batch}
+        symbols |= {"n": form.heads, "s": kind.sequence, "i": i, "f": kept}
+        return [_layer_gradients(t * streams * h * res + wide, formula, symbols)]
     if setup.quantized_base:
         wide, formula = (
             max(wide, (c - 2) * t * i * e + i * width * e),
             "ceil(t*k*h*r + max(c*t*i*e, (c - 2)*t*i*e + i*w*e))",
         )
         symbols["w"] = width
-    return [
-        item(
-            Category.ACTIVATIONS,
-            "layer_gradients",
-            whole(t * streams * h * res + wide),
-            formula,
-            symbols,
-            "backward_inside_layer",
-            phases=BACKWARD,
-        )
-    ]
+    return [_layer_gradients(t * streams * h * res + wide, formula, symbols)]
+
+
+def _layer_gradients(amount: float, formula: str, symbols: dict[str, int | float]) -> Entry:
+    return item(
+        Category.ACTIVATIONS,
+        "layer_gradients",
+        whole(amount),
+        formula,
+        symbols,
+        "backward_inside_layer",
+        phases=BACKWARD,
+    )
 
 
 def _gradients(step: Step, params: int) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What of a training scenario is not modelled yet: fields that earn a warning; the plan still gives the nearest figure."""
+"""What of a training scenario is not modelled yet: fields with a warning; the plan still gives the nearest figure."""
 
 from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.layer_forms import RECURRENT
@@ -14,7 +14,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
         *_training_gaps(scenario),
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
-        *_model_gaps(scenario, model),
+        *_model_gaps(model),
     ]
 
 
@@ -60,7 +60,7 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
     return [(field, code) for applies, field, code in checks if applies]
 
 
-def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(layer.attention.kind in RECURRENT for layer in model.layers):
         gaps.append(("model", "recurrent_layers_approximated"))

@@ -1,37 +1,67 @@
-"""Ledger entries of the loss: the fuller of its two moments, the end of its forward and its own backward pass."""
+"""Ledger entries of the head and the loss: the end of the forward pass, and the fuller of the loss's two moments.
 
+The forward pass is fullest at its end, when the logits are there. The loss is fullest where it has just been computed,
+or in its own backward pass, which ends with the gradient of the logits.
+"""
+
+from collections.abc import Iterable
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory import logits as loss
+from planner.memory.adapters import HEAD_NAMES, head_is_target
 from planner.memory.layer_forms import norm_terms
-from planner.memory.terms import Terms, add, item, number, per_token, text, used, whole
+from planner.memory.terms import item, number, per_token, text, used, whole
 from planner.training_setup import Setup
-from planner.training_step import Step, cast_entries, casts_weights
+from planner.training_step import (
+    FORWARD,
+    FORWARD_AND_LOSS,
+    LOSS,
+    Step,
+    cast_entries,
+    casts_weights,
+    kept_cache,
+)
 
-LOSS: Final = frozenset({Phase.LOSS})
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
+WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
 
 
 def loss_entries(step: Step) -> list[Entry]:
-    """Final norm, head input, and the chain from logits to the loss."""
+    """Final norm, head input, logits, and the chain from logits to the loss."""
     if not step.share.holds_head or step.model.head is None:
         return []
-    entries = [_final_norm(step), *_chain(step)]
+    return [*saved_head_entries(step, FORWARD_AND_LOSS), *_end_of_forward(step), *_chain(step)]
+
+
+def fullest(moments: Iterable[list[Entry]]) -> list[Entry]:
+    """The moment with most bytes."""
+    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+
+
+def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """What the final norm and the head keep: the norm's tensors, the head's input if trained, its cast."""
+    entries = [_final_norm(step, phases)]
+    if trains_head(step):
+        entries.append(_head_input(step, phases, step.setup.compute_bytes))
     if casts_weights(step.setup):
-        entries.append(_head_cast(step))
+        entries.append(_head_cast(step, phases))
     return entries
 
 
-def final_norm_terms(step: Step) -> Terms:
-    """The last norm, and its output: the head's input, kept or still held by the model's own variable."""
-    setup = step.setup
-    return add(norm_terms(step.model, setup), {"h": setup.compute_bytes})
+def trains_head(step: Step) -> bool:
+    """Whether the output matrix, or an adapter on it, gets a gradient, so that its input is kept."""
+    adapter, head = step.setup.adapter, step.model.head
+    if adapter is None or head is None:
+        return head is not None
+    return bool(frozenset(adapter.modules_to_save) & (HEAD_NAMES | {head.name})) or head_is_target(
+        step.model, adapter
+    )
 
 
-def _final_norm(step: Step) -> Entry:
-    terms, tokens = final_norm_terms(step), step.setup.target_tokens
+def _final_norm(step: Step, phases: frozenset[Phase]) -> Entry:
+    terms, tokens = norm_terms(step.model, step.setup), step.setup.target_tokens
     widths = {"h": step.model.hidden_size, "r": step.residual_width}
     return item(
         Category.ACTIVATIONS,
@@ -40,11 +70,32 @@ def _final_norm(step: Step) -> Entry:
         f"t*({text(terms)})",
         {"t": tokens, **used(terms, widths)},
         "activations_eager",
-        phases=LOSS,
+        phases=phases,
     )
 
 
-def _head_cast(step: Step) -> Entry:
+def _head_input(step: Step, phases: frozenset[Phase], e: int) -> Entry:
+    t, h = step.setup.target_tokens, step.model.hidden_size
+    return item(
+        Category.ACTIVATIONS,
+        "head_input",
+        t * h * e,
+        "t*h*e",
+        {"t": t, "h": h, "e": e},
+        "activations_eager",
+        phases=phases,
+    )
+
+
+def _held_input(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """The final norm's output, held by the model's own variable until it returns; the head may keep the same tensor."""
+    setup = step.setup
+    kept = setup.compute_bytes if trains_head(step) else 0
+    norm = 4 if step.model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
+    return [] if kept == norm else [_head_input(step, phases, norm)]
+
+
+def _head_cast(step: Step, phases: frozenset[Phase]) -> Entry:
     h, e = step.model.hidden_size, step.setup.compute_bytes
     return item(
         Category.WEIGHTS,
@@ -53,8 +104,17 @@ def _head_cast(step: Step) -> Entry:
         "V*h*e",
         {"V": step.vocab, "h": h, "e": e},
         "autocast_cache",
-        phases=LOSS,
+        phases=phases,
     )
+
+
+def _end_of_forward(step: Step) -> list[Entry]:
+    """The head's output; kernels that fuse head and loss never make it."""
+    setup = step.setup
+    if setup.training.loss in WHOLE_LOGITS_NEVER:
+        return _held_input(step, FORWARD)
+    logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
+    return [logits, *_held_input(step, FORWARD)]
 
 
 def _chain(step: Step) -> list[Entry]:
@@ -74,28 +134,37 @@ def _chain(step: Step) -> list[Entry]:
         case "fused":
             return _fused(step)
         case _:
-            return _standard(step)
+            return fullest((_computed(step), _differentiated(step)))
 
 
-def _standard(step: Step) -> list[Entry]:
-    setup, e, tv = step.setup, step.setup.compute_bytes, step.setup.target_tokens * step.vocab
+def _computed(step: Step) -> list[Entry]:
+    """The loss is there, the model has not returned yet, and a loop's old outputs have not been replaced."""
+    setup, e = step.setup, step.setup.compute_bytes
     old = e if setup.keeps_outputs else 0
-    forward = loss.forward_chain_bytes(e, shifts=shifts(setup), holds_logits=holds_logits(setup)) + old
-    backward = loss.backward_chain_bytes(e, keeps_outputs=setup.keeps_outputs)
-    cached = sum(entry.bytes for entry in cast_entries(step, LOSS)) if setup.checkpointed else 0
-    log_softmax = _per_entry(step, "log_softmax", loss.LOG_SOFTMAX_BYTES, "loss_standard")
-    if forward * tv + cached >= backward * tv:
-        copies = 0 if e == 4 else 4
-        return [
-            _per_entry(step, "logits", forward - copies - loss.LOG_SOFTMAX_BYTES, "loss_standard"),
-            _per_entry(step, "logits_fp32", copies, "loss_standard"),
-            log_softmax,
-        ]
+    chain = loss.forward_chain_bytes(e, shifts=shifts(setup), holds_logits=holds_logits(setup)) + old
+    copies = 0 if e == 4 else 4
+    entries = [
+        _per_entry(step, "logits", chain - copies - loss.LOG_SOFTMAX_BYTES, "loss_standard"),
+        _per_entry(step, "logits_fp32", copies, "loss_standard"),
+        _log_softmax(step),
+        *_held_input(step, LOSS),
+    ]
+    casts = cast_entries(step, LOSS) if setup.checkpointed else []
+    return [*entries, *casts, *kept_cache(step, LOSS)]
+
+
+def _differentiated(step: Step) -> list[Entry]:
+    """The loss's own backward pass."""
+    old = step.setup.compute_bytes if step.setup.keeps_outputs else 0
     return [
         _per_entry(step, "logits", old, "loss_standard"),
-        log_softmax,
+        _log_softmax(step),
         _per_entry(step, "loss_gradients", loss.GRADIENT_BYTES, "loss_standard"),
     ]
+
+
+def _log_softmax(step: Step) -> Entry:
+    return _per_entry(step, "log_softmax", loss.LOG_SOFTMAX_BYTES, "loss_standard")
 
 
 def _fused(step: Step) -> list[Entry]:
@@ -108,15 +177,16 @@ def _fused(step: Step) -> list[Entry]:
     return [
         _per_entry(step, "logits", kept, "loss_fused"),
         _per_entry(step, "logits_fp32", chain - kept - loss.LOG_SOFTMAX_BYTES, "loss_fused"),
+        *_held_input(step, LOSS),
     ]
 
 
-def _per_entry(step: Step, name: str, c: float, reference: str) -> Entry:
+def _per_entry(step: Step, name: str, c: float, reference: str, phases: frozenset[Phase] = LOSS) -> Entry:
     t, v = step.setup.target_tokens, step.vocab
     formula, symbols = (
         (f"{number(c)}*t*V", {"t": t, "V": v}) if c == int(c) else ("ceil(c*t*V)", {"c": c, "t": t, "V": v})
     )
-    return item(Category.LOGITS, name, whole(t * v * c), formula, symbols, reference, phases=LOSS)
+    return item(Category.LOGITS, name, whole(t * v * c), formula, symbols, reference, phases=phases)
 
 
 def _fused_linear(step: Step) -> list[Entry]:

@@ -11,9 +11,9 @@ from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
+from planner.training_gather import gathered_entries
 from planner.training_setup import Setup
 from planner.training_states import Group, total
-from planner.training_gather import gathered_entries
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -30,10 +30,14 @@ def communication_entries(step: Step, tensors: Sequence[Tensor], groups: Sequenc
         params, e = sum(group.params for group in groups), setup.gradient_bytes
         entries.append(
             item(
-                Category.COMMUNICATION, "ddp_buckets", comm.ddp_bucket_bytes(params, e), "P*e", {"P": params, "e": e},
+                Category.COMMUNICATION,
+                "ddp_buckets",
+                comm.ddp_bucket_bytes(params, e),
+                "P*e",
+                {"P": params, "e": e},
                 "ddp_buckets",
             )
-        )  # fmt: skip
+        )
     elif sharding == "fsdp":
         entries += _fsdp(step)
     elif sharding == "zero3":
@@ -73,34 +77,60 @@ def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
     setup, params, e = step.setup, total(tensors), step.setup.compute_bytes
     live = comm.zero3_live_params(params)
     bucket = comm.zero_bucket_params(params, comm.ZERO_BUCKET)
-    entries = [
-        item(
-            Category.COMMUNICATION, "gathered_layers", live * e, "min(P, 1050000000)*e", {"P": params, "e": e},
-            "zero3_live", phases=WORKING,
-        )
-    ] if setup.shard_weights > 1 else []  # fmt: skip
+    entries = (
+        [
+            item(
+                Category.COMMUNICATION,
+                "gathered_layers",
+                live * e,
+                "min(P, 1050000000)*e",
+                {"P": params, "e": e},
+                "zero3_live",
+                phases=WORKING,
+            )
+        ]
+        if setup.shard_weights > 1
+        else []
+    )
     if setup.adapter is None:
         entries.append(
             item(
-                Category.COMMUNICATION, "reduce_bucket", bucket * e, "min(P, 500000000)*e", {"P": params, "e": e},
+                Category.COMMUNICATION,
+                "reduce_bucket",
+                bucket * e,
+                "min(P, 500000000)*e",
+                {"P": params, "e": e},
                 "zero_buckets",
             )
-        )  # fmt: skip
+        )
     return entries
 
 
 def _zero_buckets(step: Step, groups: Sequence[Group]) -> list[Entry]:
-    setup, e = step.setup, step.setup.gradient_bytes
+    e = step.setup.gradient_bytes
     params = sum(group.params for group in groups)
     bucket = comm.zero_bucket_params(params, comm.ZERO_BUCKET)
     formula, symbols = "min(P, 500000000)*e", {"P": params, "e": e}
     return [
-        item(Category.COMMUNICATION, "reduce_bucket", bucket * e, formula, symbols, "zero_buckets", phases=BACKWARD),
         item(
-            Category.COMMUNICATION, "gather_bucket", bucket * e, formula, symbols, "zero_buckets",
+            Category.COMMUNICATION,
+            "reduce_bucket",
+            bucket * e,
+            formula,
+            symbols,
+            "zero_buckets",
+            phases=BACKWARD,
+        ),
+        item(
+            Category.COMMUNICATION,
+            "gather_bucket",
+            bucket * e,
+            formula,
+            symbols,
+            "zero_buckets",
             phases=frozenset({Phase.OPTIMIZER_STEP}),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _expert_exchange(step: Step) -> list[Entry]:
@@ -108,10 +138,15 @@ def _expert_exchange(step: Step) -> list[Entry]:
     setup, e = step.setup, step.setup.compute_bytes
     return [
         item(
-            Category.COMMUNICATION, "expert_exchange", comm.expert_exchange_bytes(setup.tokens, width, e), "2*t*x*e",
-            {"t": setup.tokens, "x": width, "e": e}, "expert_all_to_all", phases=WORKING,
+            Category.COMMUNICATION,
+            "expert_exchange",
+            comm.expert_exchange_bytes(setup.tokens, width, e),
+            "2*t*x*e",
+            {"t": setup.tokens, "x": width, "e": e},
+            "expert_all_to_all",
+            phases=WORKING,
         )
-    ]  # fmt: skip
+    ]
 
 
 def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[Entry]:
@@ -125,15 +160,34 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
     return [
         *_te_workspace(share, scenario),
         item(
-            Category.CONTEXT, "cublas_workspaces", runtime.WORKSPACE_THREADS * workspace, "2*w", {"w": workspace},
+            Category.CONTEXT,
+            "cublas_workspaces",
+            runtime.WORKSPACE_THREADS * workspace,
+            "2*w",
+            {"w": workspace},
             "cublas_workspace",
         ),
-        item(Category.CONTEXT, "cuda_context", context, "c", {"c": context}, "cuda_context", layer=Layer.PROCESS, estimate=True),
         item(
-            Category.CONTEXT, "nccl_buffers", communicators * each, "k*c", {"k": communicators, "c": each}, "nccl_buffers",
-            layer=Layer.PROCESS, estimate=True,
+            Category.CONTEXT,
+            "cuda_context",
+            context,
+            "c",
+            {"c": context},
+            "cuda_context",
+            layer=Layer.PROCESS,
+            estimate=True,
         ),
-    ]  # fmt: skip
+        item(
+            Category.CONTEXT,
+            "nccl_buffers",
+            communicators * each,
+            "k*c",
+            {"k": communicators, "c": each},
+            "nccl_buffers",
+            layer=Layer.PROCESS,
+            estimate=True,
+        ),
+    ]
 
 
 def _te_workspace(share: Share, scenario: Scenario) -> list[Entry]:

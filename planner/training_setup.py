@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
 from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
-from planner.model.spec import ModelSpec
+from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Adapter, Optimizer, Parallel, Scenario, Training
 
@@ -50,6 +50,8 @@ class Setup:
         division: How tensors are cut before that.
         megatron: Megatron's own layers, buffers and loss.
         keeps_outputs: The loop holds the model's outputs until the next step's replace them.
+        keeps_cache: Those outputs hold keys and values (`use_cache`, on unless the model's config says otherwise;
+            checkpointing turns it off).
         checkpointed: Any form of activation checkpointing that stores layer inputs.
     """
 
@@ -82,6 +84,7 @@ class Setup:
     division: Division
     megatron: bool
     keeps_outputs: bool
+    keeps_cache: bool
     checkpointed: bool
 
     @property
@@ -112,6 +115,7 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     zero = _zero_stage(parallel)
     replicated = adapter is not None and "lora_attention" in (training.kernels or ()) and zero >= 3
     trained = 1 if replicated else share.shard
+    keeps, checkpointed = scenario.runtime.name == "generic", training.checkpointing in {"full", "every_k"}
     return Setup(
         runtime=scenario.runtime.name,
         version=_numbers(scenario.runtime.version),
@@ -147,9 +151,15 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
             copies_tied_head=share.num_stages > 1,
         ),
         megatron=megatron,
-        keeps_outputs=scenario.runtime.name == "generic",
-        checkpointed=training.checkpointing in {"full", "every_k"},
+        keeps_outputs=keeps,
+        keeps_cache=keeps and not checkpointed and _caches(model),
+        checkpointed=checkpointed,
     )
+
+
+def _caches(model: ModelSpec) -> bool:
+    """Whether the model puts out keys and values while training: decoders do, unless `use_cache` is false."""
+    return model.structure is not Structure.ENCODER and dict(model.config).get("use_cache") != "false"
 
 
 def _gptq_group(model: ModelSpec) -> int:

@@ -95,14 +95,18 @@ def _packed_weights(setup: Setup, packed: Sequence[Tensor]) -> list[Entry]:
     bits = 8 if setup.base in {"int8", "gptq8"} else 4
     held, formula, symbols = divided(params, ranks)
     weights = item(
-        Category.WEIGHTS, "quantized_weights", formats.packed_bytes(held, bits), f"ceil({formula}*bits/8)",
-        {**symbols, "bits": bits}, f"format_{setup.base}",
-    )  # fmt: skip
+        Category.WEIGHTS,
+        "quantized_weights",
+        formats.packed_bytes(held, bits),
+        f"ceil({formula}*bits/8)",
+        {**symbols, "bits": bits},
+        f"format_{setup.base}",
+    )
     return [weights, *_quantization_constants(setup, packed, params)]
 
 
 def _quantization_constants(setup: Setup, packed: Sequence[Tensor], params: int) -> list[Entry]:
-    """Block constants live beside the weight, not in it, so that sharding leaves them whole (bitsandbytes, AutoGPTQ)."""
+    """Block constants live beside the weight, not in it: sharding leaves them whole (bitsandbytes, AutoGPTQ)."""
     name, reference = "quantization_constants", f"format_{setup.base}"
     match setup.base:
         case "nf4":
@@ -162,10 +166,14 @@ def master_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
         e = setup.master_bytes
         entries.append(
             item(
-                Category.OPTIMIZER, f"{group.prefix}master_weights", held * e, f"{formula}*e", {**symbols, "e": e},
+                Category.OPTIMIZER,
+                f"{group.prefix}master_weights",
+                held * e,
+                f"{formula}*e",
+                {**symbols, "e": e},
                 "mixed_precision",
             )
-        )  # fmt: skip
+        )
     return entries
 
 
@@ -248,10 +256,14 @@ def _galore(setup: Setup, group: Group, ranks: int, label: str) -> list[Entry]:
     return [
         item(Category.OPTIMIZER, label, held * e, f"{formula}*e", symbols, "optimizer_galore"),
         item(
-            Category.OPTIMIZER, f"{group.prefix}projections", base_held * width, f"{base_formula}*e",
-            {**base_symbols, "e": width}, "optimizer_galore",
+            Category.OPTIMIZER,
+            f"{group.prefix}projections",
+            base_held * width,
+            f"{base_formula}*e",
+            {**base_symbols, "e": width},
+            "optimizer_galore",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
@@ -269,10 +281,15 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
         held, formula, symbols = divided(params, shard_of(setup, group, setup.shard_states))
         entries.append(
             item(
-                Category.OPTIMIZER, f"{group.prefix}step_temporary", held * e, f"{formula}*e", {**symbols, "e": e},
-                "foreach_temporary", phases=OPTIMIZER_PHASES,
+                Category.OPTIMIZER,
+                f"{group.prefix}step_temporary",
+                held * e,
+                f"{formula}*e",
+                {**symbols, "e": e},
+                "foreach_temporary",
+                phases=OPTIMIZER_PHASES,
             )
-        )  # fmt: skip
+        )
     return entries
 
 
@@ -347,10 +364,15 @@ def gradient_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
         if setup.parallel.offload.gradients == "none":
             entries.append(
                 item(
-                    Category.GRADIENTS, f"{group.prefix}gradients", held * e, f"{formula}*e", {**symbols, "e": e},
-                    "gradients", phases=phases,
+                    Category.GRADIENTS,
+                    f"{group.prefix}gradients",
+                    held * e,
+                    f"{formula}*e",
+                    {**symbols, "e": e},
+                    "gradients",
+                    phases=phases,
                 )
-            )  # fmt: skip
+            )
         if setup.gradient_copy_bytes:
             entries.append(_gradient_copy(setup, group))
     return entries
@@ -360,6 +382,11 @@ def _gradient_copy(setup: Setup, group: Group) -> Entry:
     held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
     e = setup.gradient_copy_bytes
     return item(
-        Category.GRADIENTS, f"{group.prefix}gradient_copy", held * e, f"{formula}*e", {**symbols, "e": e},
-        "gradient_copy", phases={Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES,
-    )  # fmt: skip
+        Category.GRADIENTS,
+        f"{group.prefix}gradient_copy",
+        held * e,
+        f"{formula}*e",
+        {**symbols, "e": e},
+        "gradient_copy",
+        phases={Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES,
+    )

@@ -1,11 +1,12 @@
 """One step on one device: what the forward pass keeps, and what a loop holds on to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
+from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Tensor, distinct, vocab_rows
 from planner.memory.layer_forms import LayerForm, layer_form, selective_op_form
 from planner.memory.megatron import megatron_form
@@ -16,7 +17,9 @@ from planner.training_setup import Setup
 from planner.training_states import total
 from planner.units import ceil_div
 
-FORWARD_AND_LOSS: Final = frozenset({Phase.FORWARD, Phase.LOSS})
+FORWARD: Final = frozenset({Phase.FORWARD})
+LOSS: Final = frozenset({Phase.LOSS})
+FORWARD_AND_LOSS: Final = FORWARD | LOSS
 BACKWARD: Final = frozenset({Phase.BACKWARD})
 
 
@@ -36,6 +39,10 @@ class Kind:
     form: LayerForm
     sequence: int
 
+    def without_one(self) -> "Kind":
+        """The same, one layer fewer."""
+        return replace(self, count=self.count - 1)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -52,11 +59,18 @@ class Step:
         """Distinct layers of this stage."""
         setup, make = self.setup, megatron_form if self.setup.megatron else layer_form
         target = setup.target_tokens // setup.batch if self.model.encoder_layers else setup.sequence
-        return tuple(
+        found = [
             Kind(layer, count, make(layer, self.model, setup), sequence)
             for layers, sequence in ((self.share.encoder_layers, setup.sequence), (self.share.layers, target))
             for layer, count in distinct(layers)
-        )
+        ]
+        if found and starts_without_gradient(self.share, setup):
+            first = replace(
+                found[0], count=1, form=layer_form(found[0].layer, self.model, setup, stream=False)
+            )
+            rest = [found[0].without_one()] if found[0].count > 1 else []
+            found[:1] = [first, *rest]
+        return tuple(found)
 
     @property
     def num_layers(self) -> int:
@@ -76,8 +90,9 @@ class Step:
     def kind_bytes(self, kind: Kind) -> float:
         """Bytes of one layer's saved tensors."""
         form, batch, s = kind.form, self.setup.batch, kind.sequence
-        scores = form.score_bytes * form.heads * batch * s**2
-        return batch * s * per_token(form.terms, form.widths) + scores
+        scores = (form.score_bytes + form.masks_scores) * form.heads * batch * s**2
+        each = sum(per_token(part, form.widths) for part in (form.terms, form.masks, form.adapter_masks))
+        return batch * s * each + scores
 
     @cached_property
     def residual_width(self) -> int:
@@ -86,6 +101,12 @@ class Step:
         divided = ranks > 1 and (setup.parallel.sequence or setup.training.checkpoint_partitioned)
         return ceil_div(self.model.hidden_size, ranks) if divided else self.model.hidden_size
 
+    @property
+    def cached_key_bytes(self) -> int:
+        """Bytes of a cached key's element: rotary positions in fp32 give fp32 keys under autocast."""
+        rotary = self.model.position_embedding == "rope"
+        return self.setup.residual_bytes if rotary else self.setup.compute_bytes
+
     @cached_property
     def vocab(self) -> int:
         """Vocabulary entries on this device."""
@@ -93,9 +114,28 @@ class Step:
         return vocab_rows(head.out_features, self.setup.division) if head is not None else 0
 
 
+def starts_without_gradient(share: Share, setup: Setup) -> bool:
+    """Whether nothing below the first layer's matrices is trained, so that its input needs no gradient.
+
+    Checkpointing and a quantized base ask for one all the same (PEFT `enable_input_require_grads`).
+    """
+    adapter = setup.adapter
+    return (
+        adapter is not None
+        and share.holds_embedding
+        and not (setup.megatron or setup.quantized_base or setup.checkpointed)
+        and not frozenset(adapter.modules_to_save) & EMBEDDING_NAMES
+        and adapter.method not in PROMPT_METHODS
+    )
+
+
 def saved_entries(step: Step) -> list[Entry]:
     """What the forward pass keeps for the backward pass, alive through forward and loss."""
-    return [*held_layers(step, FORWARD_AND_LOSS), *cast_entries(step, FORWARD_AND_LOSS)]
+    loss = frozenset() if step.setup.checkpointed else LOSS
+    return [
+        *held_layers(step, FORWARD_AND_LOSS),
+        *cast_entries(step, FORWARD | loss),
+    ]
 
 
 def held_layers(step: Step, phases: frozenset[Phase], times: float | None = None) -> list[Entry]:
@@ -118,16 +158,26 @@ def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase
     terms = form.terms
     if setup.training.checkpointing == "selective_op" and name == "saved_activations":
         terms = selective_op_form(setup.compute_bytes)
-    body = item(
-        Category.ACTIVATIONS,
-        name,
-        whole(layers * tokens * per_token(terms, form.widths)),
-        f"ceil(L*t*({text(terms)}))",
-        {"L": exact(layers), "t": tokens, **used(terms, form.widths)},
-        "activations_megatron" if setup.megatron else "activations_eager",
-        phases=phases,
-    )
-    return [body, *_cross_keys(step, form, layers, phases, name), *_scores(step, kind, layers, phases, name)]
+    reference = "activations_megatron" if setup.megatron else "activations_eager"
+    parts = ((name, terms), ("dropout_masks", form.masks), ("adapter_dropout_masks", form.adapter_masks))
+    bodies = [
+        item(
+            Category.ACTIVATIONS,
+            part_name,
+            whole(layers * tokens * per_token(part, form.widths)),
+            f"ceil(L*t*({text(part)}))",
+            {"L": exact(layers), "t": tokens, **used(part, form.widths)},
+            reference,
+            phases=phases,
+        )
+        for part_name, part in parts
+        if part
+    ]
+    return [
+        *bodies,
+        *_cross_keys(step, form, layers, phases, name),
+        *_scores(step, kind, layers, phases, name),
+    ]
 
 
 def _cross_keys(
@@ -157,17 +207,20 @@ def _scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], nam
     recomputed = step.setup.training.checkpointing == "selective_attention" and name == "saved_activations"
     if not form.score_bytes or recomputed:
         return []
-    amount = layers * form.score_bytes * batch * form.heads * s * s
+    kept = [("attention_scores", form.score_bytes)]
+    if form.masks_scores:
+        kept.append(("dropout_masks", 1))
     return [
         item(
             Category.ACTIVATIONS,
-            "attention_scores",
-            whole(amount),
+            kept_name,
+            whole(layers * c * batch * form.heads * s * s),
             "ceil(L*c*b*n*s*s)",
-            {"L": exact(layers), "c": form.score_bytes, "b": batch, "n": form.heads, "s": s},
+            {"L": exact(layers), "c": c, "b": batch, "n": form.heads, "s": s},
             "attention_scores",
             phases=phases,
         )
+        for kept_name, c in kept
     ]
 
 
@@ -242,18 +295,25 @@ def kept_output_entries(step: Step) -> list[Entry]:
             phases=frozenset({Phase.REST, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER_STEP}),
         )
     ]
-    return entries if setup.checkpointed else [*entries, _kept_cache(step)]
+    return [*entries, *kept_cache(step, frozenset({Phase.REST, Phase.FORWARD, Phase.OPTIMIZER_STEP}))]
 
 
-def _kept_cache(step: Step) -> Entry:
+def kept_cache(step: Step, phases: frozenset[Phase], *, but_first: bool = False) -> list[Entry]:
+    """Keys and values of all layers (but the first), as a loop's outputs hold them until the next ones replace them."""
     setup, e = step.setup, step.setup.compute_bytes
-    width = sum(kind.count * int(kind.form.widths["k"] + kind.form.widths["v"]) for kind in step.kinds)
-    return item(
-        Category.ACTIVATIONS,
-        "kept_cache",
-        setup.tokens * width * e,
-        "t*kv*e",
-        {"t": setup.tokens, "kv": width, "e": e},
-        "kept_outputs",
-        phases=frozenset({Phase.REST, Phase.OPTIMIZER_STEP}),
-    )
+    if not setup.keeps_cache or not step.kinds:
+        return []
+    k, v = (sum(kind.count * int(kind.form.widths[x]) for kind in step.kinds) for x in "kv")
+    if but_first:
+        k, v = k - int(step.first.form.widths["k"]), v - int(step.first.form.widths["v"])
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "kept_cache",
+            setup.tokens * (k * step.cached_key_bytes + v * e),
+            "t*(k*c + v*e)",
+            {"t": setup.tokens, "k": k, "c": step.cached_key_bytes, "v": v, "e": e},
+            "kept_outputs",
+            phases=phases,
+        )
+    ]

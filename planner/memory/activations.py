@@ -46,27 +46,51 @@ def efficient_fp32_attention(*, repeats: bool) -> Terms:
     return add({"q": 4, "o": 4, "n": 4}, keys)
 
 
-def eager_attention(e: int, *, repeats: bool) -> Terms:
-    """Eager attention outside the scores: query, key and value (repeated under grouped queries), output."""
-    keys: Terms = {"q": e, "o": e} if repeats else {"k": e, "v": e}
-    return add({"q": e, "o": e}, keys)
+ALL_HEADS = frozenset({"q", "k", "v"})
 
 
-def eager_scores(e: int, *, dropout: bool) -> int:
-    """Bytes per head and score that eager attention keeps: the fp32 softmax, its cast, and dropout's mask and output."""
-    cast = 0 if e == 4 else e
-    return 4 + cast + (1 + e if dropout else 0)
+def eager_attention(e: int, *, repeats: bool, trained: frozenset[str] = ALL_HEADS) -> Terms:
+    """Eager attention outside the scores: query, key and value (repeated under grouped queries).
+
+    A product keeps each factor for the other's gradient: the query for the key's, the key for the query's, the value
+    for the scores'. `trained` names those of the three that need one. The output is kept by whoever reads it.
+    """
+    keys, values = ("q", "o") if repeats else ("k", "v")
+    query: Terms = {"q": e} if "k" in trained else {}
+    key: Terms = {keys: e} if "q" in trained else {}
+    value: Terms = {values: e} if trained & {"q", "k"} else {}
+    return add(query, key, value)
 
 
-def fused_projection_view(e: int, *, rotary: bool, cached: bool) -> Terms:
+def eager_scores(e: int, *, upcast: bool, dropout: bool) -> int:
+    """Bytes per head and score that eager attention keeps: the softmax and what the product with the values reads.
+
+    The latter is the softmax itself, or its cast to the input's format, or dropout's output (the mask is counted
+    apart, and dropout does not keep what it reads).
+    """
+    softmax = 4 if upcast else e
+    return softmax + (e if dropout or softmax != e else 0)
+
+
+def eager_score_gradients(e: int, *, upcast: bool) -> int:
+    """Bytes per head and score that the softmax's backward adds: the gradients before and after it.
+
+    The cast is gone by then. CUDA's kernel writes the second one in the input's format (`_softmax_backward_data`).
+    """
+    softmax = 4 if upcast else e
+    return softmax + e - (e if softmax != e else 0)
+
+
+def fused_projection_view(e: int, *, rotary: bool, cached: bool, copied: bool) -> Terms:
     """What views into a fused query-key-value output keep alive beyond the attention's own inputs.
 
     With rotary positions query and key are new tensors and value is a view, unless a cache copied it. With learned
-    positions query, key and value are all views; a cache copies key and value. Traced on GPT-2 in bf16.
+    positions query, key and value are all views; a cache copies key and value. `copied`: eager products of several
+    sequences copy the heads they read, which leaves no view. Traced on GPT-2.
     """
     if rotary:
         return {} if cached else {"q": e, "k": e}
-    return {"k": e, "v": e} if cached else {}
+    return {"k": e, "v": e} if cached and not copied else {}
 
 
 def gated_mlp(*, e: int, fused: bool, one_tensor: bool) -> Terms:
@@ -90,7 +114,7 @@ def plain_mlp(act: str, *, e: int, autocast: bool) -> Terms:
 
 
 def residual_dropout() -> Terms:
-    """Masks after attention and after the MLP, one byte an element."""
+    """Masks after attention and after the MLP, one byte an element (CUDA's `native_dropout`)."""
     return {"h": 2}
 
 
@@ -100,11 +124,11 @@ def adapter_input(
     """The inputs that low-rank adapters on `linears` matrices keep.
 
     Each adapter casts its input to its own format (PEFT `_cast_input_dtype`) and autocast casts it again; without
-    either, adapters that read one tensor share it. Dropout gives each adapter its own output and a one-byte mask.
+    either, adapters that read one tensor share it. Dropout gives each adapter its own output (masks count apart).
     """
     kept = e if autocast else dtype
     own = dropout or kept != given or (autocast and dtype != given)
-    return {x: linears * kept if own else kept} if not dropout else {x: linears * (kept + 1)}
+    return {x: linears * kept if own else kept}
 
 
 def fused_adapter_input(x: str, linears: int, *, e: int, dropout: bool) -> Terms:

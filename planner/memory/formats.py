@@ -37,7 +37,7 @@ def int8_scale_bytes(rows: int) -> int:
 
 
 def gptq_scale_bytes(groups: int, bits: int) -> int:
-    """GPTQ: per group an fp16 scale and a zero point of `bits`; without groups, per output row. AutoGPTQ `QuantLinear`."""
+    """GPTQ: an fp16 scale and a zero point of `bits` for a group, or an output row. AutoGPTQ `QuantLinear`."""
     return groups * 2 + ceil_div(groups * bits, 8)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from planner.memory import activations as act
-from planner.memory.adapters import adapter_rank, layer_sites
+from planner.memory.adapters import adapter_rank, layer_sites, role_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
 from planner.training_setup import Setup
@@ -17,6 +17,12 @@ FUSES_QKV: Final = frozenset({"litgpt"})
 """Runtimes whose own model has one matrix for query, key and value, and one adapter on it."""
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
+PLAIN_SOFTMAX: Final = frozenset({
+    *("albert", "bart", "bert", "biogpt", "blenderbot", "camembert", "deberta", "distilbert", "electra", "ernie"),
+    *("gpt2", "gpt_neo", "llama4", "llama4_text", "marian", "mbart", "mobilebert", "pegasus", "plbart"),
+    *("roberta", "xglm", "xlm-roberta", "xlm_roberta", "xlm-roberta-xl"),
+})  # fmt: skip
+"""Classes whose eager attention leaves the softmax in its input's format; all others ask for fp32."""
 FLASH_REPEATS_BEFORE: Final = (4, 48)
 QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
 
@@ -31,6 +37,10 @@ class LayerForm:
         score_bytes: Bytes per score that eager attention keeps, over `heads` heads; 0 where no scores are kept.
         heads: Query heads on one device.
         source: Keys and values of cross-attention, per encoder token.
+        masks: Dropout masks, a byte an element, score masks apart.
+        adapter_masks: Masks of the adapters' own dropout.
+        masks_scores: Whether every score has a mask too.
+        score_gradients: Bytes per score that the backward pass adds at the softmax.
     """
 
     terms: Terms
@@ -38,17 +48,30 @@ class LayerForm:
     score_bytes: int
     heads: int
     source: Terms = field(default_factory=dict)
+    masks: Terms = field(default_factory=dict)
+    adapter_masks: Terms = field(default_factory=dict)
+    masks_scores: bool = False
+    score_gradients: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A layer with everything that decides what it keeps."""
+    """A layer with everything that decides what it keeps; `stream` says whether its input needs a gradient."""
 
     layer: Layer
     model: ModelSpec
     setup: Setup
     sites: tuple[Linear, ...]
     kernels: frozenset[str]
+    stream: bool = True
+
+    @property
+    def heads(self) -> frozenset[str]:
+        """Those of query, key and value that need a gradient."""
+        if self.stream:
+            return act.ALL_HEADS
+        roles = {role_of(x) for x in self.sites if x.part is Part.ATTENTION}
+        return act.ALL_HEADS if "qkv" in roles else act.ALL_HEADS & roles
 
     @property
     def residual(self) -> str:
@@ -64,7 +87,7 @@ class _View:
     @property
     def cached(self) -> bool:
         """Whether a key-value cache is made on the way and kept with the outputs."""
-        return self.setup.keeps_outputs and not self.setup.checkpointed
+        return self.setup.keeps_cache
 
     def linears(self, part: Part) -> tuple[list[Linear], list[Linear]]:
         """Matrices of a part that read its input, and those that end it."""
@@ -74,7 +97,15 @@ class _View:
     def adapted(self, part: Part) -> tuple[list[Linear], list[Linear]]:
         """The same for the matrices with an adapter."""
         found = [x for x in self.sites if x.part is part]
-        return [x for x in found if x.split is not Split.ROW], [x for x in found if x.split is Split.ROW]
+        reads = [x for x in found if x.split is not Split.ROW]
+        if part is Part.ATTENTION and self.fuses_qkv:
+            reads = reads[:1]
+        return reads, [x for x in found if x.split is Split.ROW]
+
+    @property
+    def fuses_qkv(self) -> bool:
+        """Whether one matrix makes query, key and value, and one adapter acts on it."""
+        return self.setup.runtime in FUSES_QKV and self.layer.attention.kind not in RECURRENT
 
 
 def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
@@ -104,22 +135,43 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
     }
 
 
-def layer_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
-    """What the layer keeps without checkpointing."""
+def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = True) -> LayerForm:
+    """What the layer keeps without checkpointing.
+
+    Args:
+        layer: The layer.
+        model: The model.
+        setup: The step.
+        stream: Whether the layer's input needs a gradient; not so for the first layer above a frozen embedding.
+    """
     sites = layer_sites(layer, setup.adapter) if setup.adapter else ()
-    view = _View(layer, model, setup, sites, frozenset(setup.training.kernels or ()))
+    view = _View(layer, model, setup, sites, frozenset(setup.training.kernels or ()), stream)
     eager = setup.training.attention == "eager" and layer.attention.kind not in RECURRENT
     parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
         parts += _attention(view, eager=eager)
     if layer.mlp.kind is not MlpKind.NONE:
         parts += _feed(view)
-    dropout = has_residual_dropout(model, setup)
-    if dropout:
-        parts.append(act.residual_dropout())
-    scores = act.eager_scores(setup.compute_bytes, dropout=dropout) if eager else 0
     widths = widths_of(layer, model, setup)
-    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if eager else 0)
+    masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
+    if not eager or not view.heads:
+        return LayerForm(add(*parts), widths, 0, 0, masks=masks, adapter_masks=_adapter_masks(view))
+    e, upcast, dropout = setup.compute_bytes, upcasts_softmax(model, setup), bool(setup.training.dropout)
+    return LayerForm(
+        add(*parts),
+        widths,
+        act.eager_scores(e, upcast=upcast, dropout=dropout),
+        int(widths["n"]),
+        masks=masks,
+        adapter_masks=_adapter_masks(view),
+        masks_scores=dropout,
+        score_gradients=act.eager_score_gradients(e, upcast=upcast),
+    )
+
+
+def upcasts_softmax(model: ModelSpec, setup: Setup) -> bool:
+    """Whether eager attention makes an fp32 softmax of 16-bit scores; autocast always does."""
+    return setup.compute_bytes == 4 or setup.autocast or model.model_type not in PLAIN_SOFTMAX
 
 
 def selective_op_form(e: int) -> Terms:
@@ -163,7 +215,8 @@ def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
 def _norms(view: _View) -> Terms:
     """All norms of a layer; the first input of a fused kernel is the one that checkpointing has stored already."""
     layer, model, setup = view.layer, view.model, view.setup
-    total = scaled(norm_terms(model, setup, view.residual), norm_count(layer, model))
+    frozen = 0 if view.stream else 1
+    total = scaled(norm_terms(model, setup, view.residual), norm_count(layer, model) - frozen)
     if "rms_norm" in view.kernels and setup.checkpointed and model.norm != "layer_norm":
         total[view.residual] -= setup.residual_bytes
     if has_head_norms(layer, model):
@@ -200,8 +253,29 @@ def _adapter_inputs(view: _View, x: str, sites: Sequence[Linear], given: int) ->
         autocast=setup.autocast,
         dropout=dropout,
     )
-    shared = x == "o" and not dropout and inputs[x] == e
+    shared = x == "o" and not dropout and inputs[x] == e and _keeps_output(view)
     return middle if shared else add(middle, inputs)
+
+
+def _keeps_output(view: _View) -> bool:
+    """Whether attention keeps its own output; every fused kernel does."""
+    return view.setup.training.attention != "eager" or view.layer.attention.kind in RECURRENT
+
+
+def _adapter_masks(view: _View) -> Terms:
+    """One byte an element of every adapter's dropped input; fused adapter kernels keep none."""
+    adapter = view.setup.adapter
+    if adapter is None or not adapter.dropout:
+        return {}
+    moe = view.layer.mlp.kind is MlpKind.MOE
+    sources = ((Part.ATTENTION, "h", "o"), (Part.EXPERTS, "xh", "xi") if moe else (Part.MLP, "h", "i"))
+    masks: Terms = {}
+    for part, reads, ends in sources:
+        if part is Part.ATTENTION and "lora_attention" in view.kernels:
+            continue
+        sites, out_sites = view.adapted(part)
+        masks = add(masks, {reads: len(sites), ends: len(out_sites)})
+    return {x: count for x, count in masks.items() if count}
 
 
 def quantized_input_bytes(setup: Setup) -> int:
@@ -220,15 +294,16 @@ def _attention(view: _View, *, eager: bool) -> list[Terms]:
     reads, outs = view.linears(Part.ATTENTION)
     sites, out_sites = view.adapted(Part.ATTENTION)
     first = [x for x in reads if x.in_features == model.hidden_size]
-    fuses = view.setup.runtime in FUSES_QKV and shape.kind not in RECURRENT
+    fuses = view.fuses_qkv
     if fuses:
-        first, sites = first[:1], sites[:1]
+        first = first[:1]
     parts = [_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
-    if view.setup.adapter is not None:
+    if view.setup.adapter is not None or eager:
         parts.append(_inputs(view, "o", outs, out_sites, e))
     if (fuses or len(reads) == 1) and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
         rotary = model.position_embedding == "rope"
-        parts.append(act.fused_projection_view(e, rotary=rotary, cached=view.cached))
+        copied = eager and view.setup.batch > 1
+        parts.append(act.fused_projection_view(e, rotary=rotary, cached=view.cached, copied=copied))
     return parts
 
 
@@ -238,19 +313,23 @@ def _core(view: _View, *, eager: bool) -> Terms:
         return {"w": 2 * e, "o": e}
     repeats = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
     cache: Terms = {"k": e, "v": e} if view.cached and repeats else {}
+    if eager and view.cached:
+        cache = add(cache, _widened_keys(view, 4 - e if repeats else 4))
+    if not view.heads:
+        return cache
     if eager:
-        return add(act.eager_attention(e, repeats=repeats), cache)
+        return add(act.eager_attention(e, repeats=repeats, trained=view.heads), cache)
     if e == 4:
         return add(act.efficient_fp32_attention(repeats=repeats), cache)
     if repeats and repeats_keys(view.model.model_type, setup):
-        return add(act.eager_attention(e, repeats=True), {"n": 4})
-    return add(act.flash_attention(e), _widened_keys(view))
+        return add(act.eager_attention(e, repeats=True), {"o": e, "n": 4})
+    return add(act.flash_attention(e), _widened_keys(view, 4))
 
 
-def _widened_keys(view: _View) -> Terms:
+def _widened_keys(view: _View, more: int) -> Terms:
     """Rotary positions in fp32 leave the cache an fp32 key beside the one attention casts to 16 bit."""
     widened = view.cached and view.setup.autocast and view.setup.residual_bytes == 4
-    return {"k": 4} if widened and view.model.position_embedding == "rope" else {}
+    return {"k": more} if widened and view.model.position_embedding == "rope" else {}
 
 
 def repeats_keys(model_type: str, setup: Setup) -> bool:

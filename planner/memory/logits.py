@@ -21,18 +21,13 @@ def forward_chain_bytes(e: int, *, shifts: bool, holds_logits: bool) -> int:
     return kept + copy + (4 if shifts else 0) + LOG_SOFTMAX_BYTES
 
 
-def backward_chain_bytes(e: int, *, keeps_outputs: bool) -> int:
-    """Per token and entry in the loss's backward pass: 14 with the outputs kept, 12 without (traced)."""
-    return (e if keeps_outputs else 0) + LOG_SOFTMAX_BYTES + GRADIENT_BYTES
-
-
 def fused_loss_bytes(e: int) -> int:
     """A fused cross-entropy on whole logits writes the gradient over them and keeps one number a token."""
     return e
 
 
 def chunked_loss_bytes(e: int, *, compiled: bool) -> float:
-    """Logits and their gradient in 16 bit, and the fp32 chain of one chunk; uncompiled, every chunk's log-softmax too."""
+    """Logits and their gradient in 16 bit, one chunk's fp32 chain; uncompiled, every chunk's log-softmax."""
     chain = (LOG_SOFTMAX_BYTES + GRADIENT_BYTES) / CHUNKS
     return 2 * e + chain + (0 if compiled else LOG_SOFTMAX_BYTES)
 

@@ -19,8 +19,12 @@ _ADAM = ("Adam: A Method for Stochastic Optimization", "algorithm 1: two moments
 
 REFERENCES: dict[str, Reference] = {
     "number_formats": _paper("Mixed Precision Training", "section 3: bytes of each format", "1710.03740"),
-    "mixed_precision": _paper("Mixed Precision Training", "section 3.1: fp32 master copy of weights", "1710.03740"),
-    "gradients": _source("PyTorch autograd", "`AccumulateGrad`: one gradient a parameter, in its format", PYTORCH),
+    "mixed_precision": _paper(
+        "Mixed Precision Training", "section 3.1: fp32 master copy of weights", "1710.03740"
+    ),
+    "gradients": _source(
+        "PyTorch autograd", "`AccumulateGrad`: one gradient a parameter, in its format", PYTORCH
+    ),
     "gradient_copy": _source(
         "Megatron-LM mixed-precision optimizer",
         "`_copy_model_grads_to_main_grads`",
@@ -30,7 +34,9 @@ REFERENCES: dict[str, Reference] = {
     "format_bf16": _paper("A Study of BFLOAT16 for Deep Learning Training", "section 2", "1905.12322"),
     "format_fp16": _paper("Mixed Precision Training", "section 3", "1710.03740"),
     "format_nf4": _paper("QLoRA", "section 3: 4-bit NormalFloat, blocks of 64", "2305.14314"),
-    "format_nf4_dq": _paper("QLoRA", "section 3: double quantization, 8-bit constants, blocks of 256", "2305.14314"),
+    "format_nf4_dq": _paper(
+        "QLoRA", "section 3: double quantization, 8-bit constants, blocks of 256", "2305.14314"
+    ),
     "format_int8": _paper("LLM.int8()", "section 3: vector-wise scales", "2208.07339"),
     "format_gptq4": _paper("GPTQ", "section 4: groups with a scale and a zero point", "2210.17323"),
     "format_gptq8": _paper("GPTQ", "section 4: groups with a scale and a zero point", "2210.17323"),
@@ -38,28 +44,46 @@ REFERENCES: dict[str, Reference] = {
     "optimizer_adam": _paper(*_ADAM),
     "optimizer_sgd": _source("PyTorch SGD", "no state without momentum", PYTORCH + "torch/optim/sgd.py"),
     "optimizer_sgd_momentum": _source("PyTorch SGD", "`momentum_buffer`", PYTORCH + "torch/optim/sgd.py"),
-    "optimizer_lion": _paper("Symbolic Discovery of Optimization Algorithms", "algorithm 2: one moment", "2302.06675"),
+    "optimizer_lion": _paper(
+        "Symbolic Discovery of Optimization Algorithms", "algorithm 2: one moment", "2302.06675"
+    ),
     "optimizer_8bit": _paper("8-bit Optimizers via Block-wise Quantization", "section 2", "2110.02861"),
     "optimizer_adafactor": _paper("Adafactor", "algorithm 4: row and column statistics", "1804.04235"),
-    "optimizer_muon": _paper("Muon is Scalable for LLM Training", "section 2: momentum for matrices", "2502.16982"),
+    "optimizer_muon": _paper(
+        "Muon is Scalable for LLM Training", "section 2: momentum for matrices", "2502.16982"
+    ),
     "optimizer_galore": _paper("GaLore", "algorithm 2: projected moments and the projection", "2403.03507"),
     "foreach_temporary": _source(
-        "PyTorch optimizers", "`_foreach_doc`: temporaries as large as the parameters", PYTORCH + "torch/optim/optimizer.py"
+        "PyTorch optimizers",
+        "`_foreach_doc`: temporaries as large as the parameters",
+        PYTORCH + "torch/optim/optimizer.py",
     ),
-    "zero": _paper("ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "section 5", "1910.02054"),
+    "zero": _paper(
+        "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "section 5", "1910.02054"
+    ),
     "lora": _paper("LoRA", "section 4.1", "2106.09685"),
     "activations_eager": Reference(
-        TRACE, "saved tensors of one layer by width; equal to the byte on four shapes, two batch sizes each", "", "trace"
+        TRACE,
+        "saved tensors of one layer by width; equal to the byte on four shapes, two batch sizes each",
+        "",
+        "trace",
     ),
     "activations_megatron": _paper(
-        "Reducing Activation Recomputation in Large Transformer Models", "section 4, equations 1 to 5", "2205.05198"
+        "Reducing Activation Recomputation in Large Transformer Models",
+        "section 4, equations 1 to 5",
+        "2205.05198",
     ),
     "checkpointing_full": _paper("Training Deep Nets with Sublinear Memory Cost", "section 4", "1604.06174"),
     "backward_inside_layer": Reference(
-        "Worked out from the order of a gated MLP's backward pass", "the stream's gradient and two inner ones", "", "trace"
+        "Worked out from the order of a gated MLP's backward pass",
+        "the stream's gradient and two inner ones",
+        "",
+        "trace",
     ),
     "autocast_cache": _source(
-        "PyTorch autocast", "`cached_cast`: casts of leaves live until the block ends", PYTORCH + "aten/src/ATen/autocast_mode.cpp"
+        "PyTorch autocast",
+        "`cached_cast`: casts of leaves live until the block ends",
+        PYTORCH + "aten/src/ATen/autocast_mode.cpp",
     ),
     "kept_outputs": Reference(TRACE, "logits and cache held by the loop's own variable", "", "trace"),
     "loss_standard": _source(
@@ -77,7 +101,9 @@ REFERENCES: dict[str, Reference] = {
         "`CEWithChunkedOutputLoss`: eight chunks",
         "https://github.com/pytorch/torchtune/blob/v0.4.0/torchtune/modules/loss/ce_chunked_output_loss.py",
     ),
-    "loss_fused_linear": _paper("Liger Kernel: Efficient Triton Kernels for LLM Training", "section 3.2", "2410.10989"),
+    "loss_fused_linear": _paper(
+        "Liger Kernel: Efficient Triton Kernels for LLM Training", "section 3.2", "2410.10989"
+    ),
     "loss_megatron": _source(
         "Megatron-LM vocabulary-parallel cross-entropy",
         "fp32 logits reused for softmax and gradient",
@@ -89,14 +115,18 @@ REFERENCES: dict[str, Reference] = {
         PYTORCH + "torch/nn/parallel/distributed.py",
     ),
     "fsdp_gather": _paper("PyTorch FSDP", "section 3.2: gathered units and prefetching", "2304.11277"),
-    "fsdp_scatter": _paper("PyTorch FSDP", "section 3.2: reduce-scatter of one unit's gradients", "2304.11277"),
+    "fsdp_scatter": _paper(
+        "PyTorch FSDP", "section 3.2: reduce-scatter of one unit's gradients", "2304.11277"
+    ),
     "zero3_live": _source(
         "DeepSpeed configuration",
         "stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size",
         "https://www.deepspeed.ai/docs/config-json/",
     ),
     "zero_buckets": _source(
-        "DeepSpeed configuration", "reduce_bucket_size, allgather_bucket_size", "https://www.deepspeed.ai/docs/config-json/"
+        "DeepSpeed configuration",
+        "reduce_bucket_size, allgather_bucket_size",
+        "https://www.deepspeed.ai/docs/config-json/",
     ),
     "expert_all_to_all": _paper("GShard", "section 3.1: dispatch and combine", "2006.16668"),
     "cublas_workspace": _source(
@@ -104,22 +134,63 @@ REFERENCES: dict[str, Reference] = {
         "`getChosenWorkspaceSize`: 8.125 MiB, 32 MiB on Hopper; one per handle and stream",
         PYTORCH + "aten/src/ATen/cuda/CublasHandlePool.cpp",
     ),
-    "cuda_context": Reference("Readings of an idle process by architecture", "hardware constants", "", "published_measurement"),
-    "nccl_buffers": Reference("Half a GiB a communicator", "NCCL issue 864 and published logs", "https://github.com/NVIDIA/nccl/issues/864", "published_measurement"),
+    "cuda_context": Reference(
+        "Readings of an idle process by architecture", "hardware constants", "", "published_measurement"
+    ),
+    "nccl_buffers": Reference(
+        "Half a GiB a communicator",
+        "NCCL issue 864 and published logs",
+        "https://github.com/NVIDIA/nccl/issues/864",
+        "published_measurement",
+    ),
     "allocator_slack": Reference(
-        "Twelve traced steps replayed through the caching allocator's rules", "median of reserved / allocated", "", "trace"
+        "Twelve traced steps replayed through the caching allocator's rules",
+        "median of reserved / allocated",
+        "",
+        "trace",
     ),
     "attention_scores": _paper(
         "Reducing Activation Recomputation in Large Transformer Models", "equation 1: 5*a*s*s*b", "2205.05198"
     ),
+    "batch": _source(
+        "PyTorch embedding and nll_loss",
+        "indices saved for the backward pass, 64 bit",
+        PYTORCH + "tools/autograd/derivatives.yaml",
+    ),
+    "rotary_tables": _source(
+        "transformers `LlamaModel.forward`",
+        "`position_embeddings`, made once and kept by `apply_rotary_pos_emb`'s products",
+        TRANSFORMERS + "src/transformers/models/llama/modeling_llama.py",
+    ),
+    "head_backward": _source(
+        "PyTorch derivatives of `mm`",
+        "gradients of logits, of the head and of its input at once",
+        PYTORCH + "tools/autograd/derivatives.yaml",
+    ),
+    "tied_gradients": _source(
+        "PyTorch autograd `InputBuffer::accumulate`",
+        "the head's gradient waits for the embedding's; their sum is a third tensor, as the waiting one is a view",
+        PYTORCH + "torch/csrc/autograd/input_buffer.cpp",
+    ),
+    "accumulated_gradients": _source(
+        "PyTorch autograd `AccumulateGrad`",
+        "a later micro-batch's gradient is made whole before it is added",
+        PYTORCH + "torch/csrc/autograd/functions/accumulate_grad.h",
+    ),
     "te_workspace": _source(
-        "Transformer Engine", "`get_cublas_workspace_size_bytes`", "https://github.com/NVIDIA/TransformerEngine/blob/main/transformer_engine/pytorch/module/base.py"
+        "Transformer Engine",
+        "`get_cublas_workspace_size_bytes`",
+        "https://github.com/NVIDIA/TransformerEngine/blob/main/transformer_engine/pytorch/module/base.py",
     ),
     "stage_buffers": _source(
-        "Megatron-LM pipeline schedules", "input tensors and output gradients by chunk", "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py"
+        "Megatron-LM pipeline schedules",
+        "input tensors and output gradients by chunk",
+        "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py",
     ),
     "fsdp_retained": _source(
-        "PyTorch FSDP", "`_register_post_backward_reshard_only_hook`: inputs of frozen units stay hooked", PYTORCH + "torch/distributed/fsdp/_runtime_utils.py"
+        "PyTorch FSDP",
+        "`_register_post_backward_reshard_only_hook`: inputs of frozen units stay hooked",
+        PYTORCH + "torch/distributed/fsdp/_runtime_utils.py",
     ),
     "zero_step": _source(
         "DeepSpeed ZeRO optimizers",
@@ -127,18 +198,36 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/zero/stage_1_and_2.py",
     ),
     "megatron_local_ddp": _source(
-        "Megatron-LM v2.5", "`LocalDDP.allreduce_params`: gradients flattened into one tensor", "https://github.com/NVIDIA/Megatron-LM/blob/v2.5/megatron/model/distributed.py"
+        "Megatron-LM v2.5",
+        "`LocalDDP.allreduce_params`: gradients flattened into one tensor",
+        "https://github.com/NVIDIA/Megatron-LM/blob/v2.5/megatron/model/distributed.py",
     ),
-    "defaults_pytorch": _source("PyTorch and PEFT defaults", "`AdamW`, `LoraConfig`", "https://github.com/huggingface/peft/blob/v0.14.0/src/peft/tuners/lora/config.py"),
+    "defaults_pytorch": _source(
+        "PyTorch and PEFT defaults",
+        "`AdamW`, `LoraConfig`",
+        "https://github.com/huggingface/peft/blob/v0.14.0/src/peft/tuners/lora/config.py",
+    ),
     "defaults_hf_trainer": _source(
         "transformers Trainer and PEFT",
         "`TrainingArguments.optim`, `prepare_model_for_kbit_training`",
         TRANSFORMERS + "src/transformers/training_args.py",
     ),
-    "defaults_torchtune": _source("torchtune recipes", "recipes/configs", "https://github.com/pytorch/torchtune/tree/v0.4.0/recipes/configs"),
-    "defaults_torchtitan": _source("torchtitan", "training configuration", "https://github.com/pytorch/torchtitan"),
+    "defaults_torchtune": _source(
+        "torchtune recipes",
+        "recipes/configs",
+        "https://github.com/pytorch/torchtune/tree/v0.4.0/recipes/configs",
+    ),
+    "defaults_torchtitan": _source(
+        "torchtitan", "training configuration", "https://github.com/pytorch/torchtitan"
+    ),
     "defaults_litgpt": _source("LitGPT", "litgpt/finetune/lora.py", "https://github.com/Lightning-AI/litgpt"),
-    "defaults_megatron": _source("Megatron-LM", "megatron/training/arguments.py", "https://github.com/NVIDIA/Megatron-LM"),
-    "defaults_deepspeed": _source("DeepSpeed configuration", "bf16, zero_optimization", "https://www.deepspeed.ai/docs/config-json/"),
-    "defaults_unsloth": _source("Unsloth", "`FastLanguageModel.get_peft_model`", "https://github.com/unslothai/unsloth"),
-}  # fmt: skip
+    "defaults_megatron": _source(
+        "Megatron-LM", "megatron/training/arguments.py", "https://github.com/NVIDIA/Megatron-LM"
+    ),
+    "defaults_deepspeed": _source(
+        "DeepSpeed configuration", "bf16, zero_optimization", "https://www.deepspeed.ai/docs/config-json/"
+    ),
+    "defaults_unsloth": _source(
+        "Unsloth", "`FastLanguageModel.get_peft_model`", "https://github.com/unslothai/unsloth"
+    ),
+}

@@ -11,7 +11,7 @@ def is_adapter(scenario: Scenario) -> bool:
 
 
 def model_dropout(model: ModelSpec) -> float:
-    """Dropout of the model's own config: GPT-2's generation (learned positions) trains with 0.1, later ones with none."""
+    """Dropout of the model's own config: GPT-2's generation (learned positions) trains with 0.1, later ones without."""
     return 0.1 if model.position_embedding == "learned" else 0.0
 
 

@@ -1,0 +1,90 @@
+"""What a step keeps once, not per layer: token ids and labels, rotary tables, the embedding's mask, the causal mask."""
+
+from planner.ledger import Category, Entry, Phase
+from planner.memory.layer_forms import COMPOSES_GELU, has_residual_dropout
+from planner.memory.terms import item
+from planner.training_step import Step
+
+
+def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """Tensors of a step that every layer shares; small beside the layers' own, but not nothing."""
+    return [
+        *embedding_entries(step, phases),
+        *_rotary(step, phases),
+        *_attention_mask(step, phases),
+    ]
+
+
+def embedding_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """Those of them that the embedding's backward reads, and the labels."""
+    return [*_ids(step, phases), *_embedding_mask(step, phases)]
+
+
+def _ids(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """Token ids and labels as 64-bit numbers; position ids where they are looked up."""
+    setup, share = step.setup, step.share
+    tables = int(share.holds_embedding) + int(share.holds_head)
+    if not tables:
+        return []
+    positions = setup.sequence if share.holds_embedding and step.model.position_embedding == "learned" else 0
+    formula, symbols = "8*k*t", {"k": tables, "t": setup.tokens}
+    if positions:
+        formula, symbols = "8*(k*t + s)", {**symbols, "s": positions}
+    amount = 8 * (tables * setup.tokens + positions)
+    return [item(Category.ACTIVATIONS, "token_ids", amount, formula, symbols, "batch", phases=phases)]
+
+
+def _embedding_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    setup, h = step.setup, step.residual_width
+    if not step.share.holds_embedding or setup.megatron or not has_residual_dropout(step.model, setup):
+        return []
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "dropout_masks",
+            setup.tokens * h,
+            "t*h",
+            {"t": setup.tokens, "h": h},
+            "activations_eager",
+            phases=phases,
+        )
+    ]
+
+
+def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """Cosine and sine, made once and kept by every layer's product with them."""
+    setup = step.setup
+    shapes = [layer.attention for layer in step.share.layers if layer.attention.head_dim]
+    if setup.runtime not in COMPOSES_GELU or step.model.position_embedding != "rope" or not shapes:
+        return []
+    d, e = shapes[0].qk_rope_head_dim or shapes[0].head_dim, setup.residual_bytes
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "rotary_tables",
+            2 * setup.sequence * d * e,
+            "2*s*d*e",
+            {"s": setup.sequence, "d": d, "e": e},
+            "rotary_tables",
+            phases=phases,
+        )
+    ]
+
+
+def _attention_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """Eager attention adds a mask; a checkpoint keeps it, with the positions, among a layer's arguments."""
+    setup = step.setup
+    if setup.megatron or setup.training.attention != "eager" or not setup.checkpointed:
+        return []
+    b, s, e = setup.batch, setup.sequence, setup.residual_bytes
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "attention_mask",
+            b * s * s * e + 8 * s,
+            "b*s*s*e + 8*s",
+            {"b": b, "s": s, "e": e},
+            "checkpointing_full",
+            phases=phases,
+        )
+    ]
