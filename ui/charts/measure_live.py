@@ -13,6 +13,7 @@ from ui.words import Words
 HEIGHT: Final = 240
 MOST_POINTS: Final = 300
 MOST_COLUMNS: Final = 40
+BELOW_FRAC: Final = 0.04
 
 
 def reading_of(sample: Sample) -> int | None:
@@ -42,7 +43,9 @@ def live_memory(samples: tuple[Sample, ...], words: Words) -> Any:
     fig.update_xaxes(range=[0, end_s], dtick=nice_step(end_s, 6), ticksuffix=words("measure.steps.seconds"))
     finish(fig, HEIGHT, margin={"l": 44, "r": 0, "t": 4, "b": 28})
     fig.update_xaxes(showgrid=False)
-    return fig.update_yaxes(range=[0, high], dtick=nice_step(high), tickformat="~g", ticklabelstandoff=4)
+    return fig.update_yaxes(
+        range=[-BELOW_FRAC * high, high], dtick=nice_step(high), tickformat="~g", ticklabelstandoff=4
+    )
 
 
 def columns(samples: tuple[Sample, ...]) -> list[tuple[float, float, MeasuredPhase]]:

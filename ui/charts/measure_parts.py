@@ -1,16 +1,20 @@
 """Predicted against measured, part by part: bars from zero on a track, both figures above each."""
 
+import math
 from typing import Any, Final
 
 from planner.ledger import Category
 from ui.charts.base import BAR_WIDTH, bold, colored, finish, label, new_figure, nice_step
 from ui.measure.result import FAIR_FRAC, Pair
-from ui.numbers import signed
+from ui.numbers import MINUS, signed
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
 from ui.units import amount
 from ui.words import Words
 
 ROW_HEIGHT: Final = 46
+ZERO_REACH: Final = 0.3
+"""The zero rule reaches a little below each bar and never into the text above it."""
+
 LEAST_SPAN_FRAC: Final = 0.02
 """The axis spans at least this share of the largest part: a rounding difference is no tall bar."""
 
@@ -40,10 +44,17 @@ def part_bars(pairs: tuple[Pair, ...], words: Words, decimals: int) -> Any:
             layer="below",
         )
         _bar(fig, pair, y, gap, words)
+        fig.add_shape(
+            type="line",
+            x0=0,
+            x1=0,
+            y0=y - ZERO_REACH,
+            y1=y + BAR_WIDTH / 2,
+            line={"width": 1, "color": LIGHT["muted"]},
+        )
         label(fig, y, _name(pair, words), _figures(pair, decimals))
-    fig.add_vline(x=0, line={"width": 1, "color": LIGHT["muted"]})
-    step = nice_step(high - low, 4)
-    fig.update_xaxes(range=[low, high], dtick=step, tickformat="+~g")
+    ticks = _ticks(low, high)
+    fig.update_xaxes(range=[low, high], tickvals=ticks, ticktext=[_tick(tick) for tick in ticks])
     return finish(fig, rows * ROW_HEIGHT + 26, rows=rows)
 
 
@@ -92,6 +103,16 @@ def _bar(fig: Any, pair: Pair, y: int, gap: float, words: Words) -> None:
         marker={"color": color, "line": {"width": 0}, "pattern": pattern},
         hovertemplate=words("measure.parts.hover", part=_name(pair, words)) + "<extra></extra>",
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    step = nice_step(high - low, 4)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _tick(value: float) -> str:
+    sign = "+" if value > 0 else MINUS if value < 0 else ""
+    return f"{sign}{abs(value):.6g}"
 
 
 def _range(gaps: list[float], largest: float) -> tuple[float, float]:

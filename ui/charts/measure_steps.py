@@ -16,6 +16,9 @@ from ui.words import Words
 
 HEIGHT: Final = 288
 MOST_STEPS: Final = 3
+BELOW_FRAC: Final = 0.04
+"""The axis goes on below its lowest tick, so that the tick's text stays clear of the axis across."""
+
 LABEL_FROM_FRAC: Final = 0.07
 """A phase narrower than this share of the axis is not named above it: names would touch."""
 
@@ -84,7 +87,10 @@ def memory_over_steps(result: Result, words: Words, usable_bytes: int | None = N
     finish(fig, HEIGHT, margin={"l": 44, "r": 0, "t": 24, "b": 28})
     fig.update_xaxes(showgrid=False)
     return fig.update_yaxes(
-        range=[low, high], dtick=nice_step(high - low), tickformat="~g", ticklabelstandoff=4
+        range=[low - BELOW_FRAC * (high - low), high],
+        dtick=nice_step(high - low, 6),
+        tickformat="~g",
+        ticklabelstandoff=4,
     )
 
 

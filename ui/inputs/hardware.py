@@ -9,6 +9,7 @@ from planner.units import gib, gib_bytes
 from ui.catalog import gpu, gpu_labels
 from ui.document import Document, get, put
 from ui.inputs.desk import Desk
+from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.numbers import gib_as_typed
 from ui.state import bind, edit
 
@@ -16,6 +17,7 @@ GENERIC: Final = "generic"
 UNKNOWN: Final = "unknown"
 FIRST_SIZE_GIB: Final = 24
 ROWS: Final = "hardware.devices"
+USE_MACHINE: Final = "quiet_use_machine"
 
 
 def draw(desk: Desk) -> None:
@@ -27,8 +29,10 @@ def draw(desk: Desk) -> None:
         for index in range(count):
             _row(desk, index, last=count == 1)
         desk.messages("hardware")
-        with st.container(key="quiet_add"):
+        with st.container(key="quiet_add", horizontal=True, gap="small"):
             st.button(words("hardware.add"), type="tertiary", key="add_row", on_click=lambda: edit(_add_row))
+            draw_use_machine(words, USE_MACHINE)
+        draw_why_not(words, USE_MACHINE)
 
 
 def _row(desk: Desk, index: int, *, last: bool) -> None:
@@ -87,7 +91,9 @@ def _more(desk: Desk, index: int, *, last: bool) -> None:
     path = f"{ROWS}.{index}"
     card = gpu(str(desk.get(f"{path}.gpu")))
     usable = (
-        gib_as_typed(card.usable_bytes) if card is not None and card.usable_bytes else words("hardware.not_known")
+        gib_as_typed(card.usable_bytes)
+        if card is not None and card.usable_bytes
+        else words("hardware.not_known")
     )
     for name, placeholder in (
         ("memory_bytes", words("hardware.of_table", gib=usable)),

@@ -11,12 +11,11 @@ from profiler.plan_request import prepare
 from profiler.registry import Busy
 from profiler.report import MAX_REPORT_BYTES, Report, ReportError, load_report
 from profiler.runner import Job
-from ui.document import Document, put
+from ui.document import Document
 from ui.measure import jobs as running
-from ui.measure import machine
 from ui.measure.jobs import Run
 from ui.measure.machine import Spot
-from ui.state import edit, load
+from ui.state import load
 
 STEPS: Final = "measure_steps"
 MINUTES: Final = "measure_minutes"
@@ -36,7 +35,6 @@ _SHOWN: Final = "measure_shown"
 _OPENED: Final = "measure_opened"
 _PROBLEM: Final = "measure_problem"
 _TOO_LATE: Final = "measure_too_late"
-_NO_CARDS: Final = "measure_no_cards"
 
 
 def setting(name: str, default: Any) -> Any:
@@ -156,18 +154,3 @@ def most_mib() -> int:
 def put_left(document: Document) -> None:
     """Make another question the open one."""
     load(document)
-
-
-def use_machine() -> None:
-    """Fill in the machine's cards, or keep why there are none."""
-    cards = machine.look().cards
-    st.session_state[_NO_CARDS] = cards.reason or ("" if cards.devices else "no_device")
-    rows = machine.hardware_rows(cards)
-    if rows:
-        edit(lambda document: put(document, machine.ROWS, rows))
-
-
-def no_cards() -> str | None:
-    """Why the machine's cards could not be used; empty where they were, None before anybody asked."""
-    found: str | None = st.session_state.get(_NO_CARDS)
-    return found

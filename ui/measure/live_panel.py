@@ -3,9 +3,11 @@
 import streamlit as st
 
 from planner.ledger import Phase
+from profiler.compare import comparable
 from profiler.events import PhasePeak, Progress
 from profiler.job_types import Snapshot
 from ui import parts
+from ui.answers import answer
 from ui.charts import measure_live
 from ui.charts.base import CONFIG
 from ui.language import current_words
@@ -40,7 +42,7 @@ def draw_live(run: Run, *, mine: bool) -> None:
         with st.container(gap="xsmall", key="measure_live_chart"):
             _memory(seen, words)
         with st.container(gap="xsmall", key="measure_live_peaks"):
-            _peaks(seen.peaks, words)
+            _peaks(seen.peaks, _predicted(run), words)
 
 
 def progress_text(seen: Snapshot, words: Words) -> str:
@@ -92,7 +94,19 @@ def _memory(seen: Snapshot, words: Words) -> None:
     st.html(f'<div class="p m">{words.html("measure.live.now", **facts)}</div>')
 
 
-def _peaks(peaks: tuple[PhasePeak, ...], words: Words) -> None:
+def _predicted(run: Run) -> dict[Phase, int]:
+    """What the plan expects this device to count in every phase."""
+    plan = answer(run.document).plan
+    if plan is None:
+        return {}
+    ledger, on_cpu = plan.worst.ledger, run.options.device == "cpu"
+    return {
+        phase: sum(entry.bytes for entry in comparable(ledger, phase, on_cpu=on_cpu))
+        for phase in ledger.phases
+    }
+
+
+def _peaks(peaks: tuple[PhasePeak, ...], predicted: dict[Phase, int], words: Words) -> None:
     title = words("measure.live.peaks")
     st.html(parts.section(title, words("measure.live.peaks_note")))
     if not peaks:
@@ -103,8 +117,14 @@ def _peaks(peaks: tuple[PhasePeak, ...], words: Words) -> None:
         phase = Phase(peak.phase)
         most[phase] = max(most.get(phase, 0), peak.peak_allocated_bytes)
     decimals = decimals_for(max(most.values()))
-    head = [words("measure.live.phase"), words("measure.live.peak")]
+    head = [words(f"measure.live.{name}") for name in ("phase", "predicted", "peak")]
     rows = [
-        [words(f"phase.{phase.value}.name"), size(most[phase], decimals)] for phase in Phase if phase in most
+        [
+            words(f"phase.{phase.value}.name"),
+            size(predicted.get(phase), decimals),
+            size(most[phase], decimals),
+        ]
+        for phase in Phase
+        if phase in most
     ]
     st.html(parts.table(head, rows, name=title))

@@ -1,6 +1,7 @@
 """The page before a start: what would run, why it cannot, the button, a small copy, this machine."""
 
 from html import escape
+from typing import Final
 
 import streamlit as st
 
@@ -14,9 +15,12 @@ from ui.measure.machine import Here, Spot
 from ui.measure.sizes import decimals_for, size
 from ui.measure.small_copy import MOST_ON_CPU_BYTES, Difference, SmallCopy, small_copy
 from ui.measure.states import ENDED_WITHOUT_RESULT, State
+from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.measure.view import View
 from ui.numbers import DASH, TIMES, gib1, whole
 from ui.words import Safe, Words
+
+USE: Final = "measure_use"
 
 
 def copy_for(view: View) -> SmallCopy | None:
@@ -31,17 +35,18 @@ def is_slow(view: View) -> bool:
     return view.spot.kind == "cpu" and view.prepared.predicted_bytes > MOST_ON_CPU_BYTES
 
 
-def draw_start(view: View, copy: SmallCopy | None, words: Words) -> None:
-    """What would run at the left, what to do at the right, the machine below."""
-    with st.container(key="split_start"):
-        with st.container(gap="xsmall", key="measure_what"):
-            remarks = _remarks(view)
-            if remarks:
-                _refusals(remarks, words)
-            _what(view, words)
-        with st.container(gap="xsmall", key="measure_do"):
-            _controls(view, words)
-            _small(view, copy, words)
+def draw_what(view: View, words: Words) -> None:
+    """What would run, and why it cannot."""
+    remarks = _remarks(view)
+    if remarks:
+        _refusals(remarks, words)
+    _what(view, words)
+
+
+def draw_do(view: View, copy: SmallCopy | None, words: Words) -> None:
+    """The button, and a small copy."""
+    _controls(view, words)
+    _small(view, copy, words)
 
 
 def _remarks(view: View) -> tuple[Remark, ...]:
@@ -53,13 +58,14 @@ def _remarks(view: View) -> tuple[Remark, ...]:
 def _refusals(remarks: tuple[Remark, ...], words: Words) -> None:
     title = words("measure.refusals.title")
     st.html(parts.section(title))
-    head = [words(f"measure.refusals.{name}") for name in ("field", "asked", "allowed", "reason")]
+    head = [words(f"measure.refusals.{name}") for name in ("field", "asked", "allowed")]
     st.html(parts.table(head, wording.refusal_rows(remarks, words), name=title, left=(0, 1, 2), wide=(3,)))
 
 
 def _what(view: View, words: Words) -> None:
-    title = words("measure.run.title")
-    st.html(parts.section(title, words("measure.run.note")))
+    runs = not view.prepared.refused and view.prepared.too_large is None
+    title = words("measure.run.title" if runs else "measure.run.title_asked")
+    st.html(parts.section(title, words("measure.run.note") if runs else ""))
     head = [words("measure.run.field"), words("measure.run.value")]
     st.html(parts.table(head, _what_rows(view, words), name=title, left=(1,)))
 
@@ -235,21 +241,8 @@ def draw_machine(here: Here, words: Words) -> None:
     st.html(parts.table(head, _machine_rows(here, words), name=title, wide=(1,)))
     if not here.cards.order_known:
         st.html(parts.note("tight", words.html("measure.here.order")))
-    draw_use_machine(words, key="measure_use")
-
-
-def draw_use_machine(words: Words, key: str) -> None:
-    """The button, and why it could not be followed."""
-    st.button(
-        words("measure.here.use"),
-        key=key,
-        type="tertiary" if key != "measure_use" else "secondary",
-        help=words("measure.here.use_help"),
-        on_click=actions.use_machine,
-    )
-    code = actions.no_cards()
-    if code:
-        st.html(f'<div class="msg m" role="status">{escape(wording.reason(code, words))}</div>')
+    draw_use_machine(words, USE)
+    draw_why_not(words, USE)
 
 
 def _machine_rows(here: Here, words: Words) -> list[list[str]]:

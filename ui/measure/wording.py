@@ -130,13 +130,14 @@ def reason(code: str, words: Words) -> str:
 
 
 def refusal_rows(remarks: tuple[Remark, ...], words: Words) -> list[list[str]]:
-    """Field, what was asked, what it can be, why."""
+    """Field with the reason below it, what was asked, what it can be."""
     return [
         [
-            field_name(remark.field, words),
+            words.html(
+                "measure.refusals.row", field=field_name(remark.field, words), why=_remark(remark, words)
+            ),
             _value(remark.params.get("given")),
             _value(remark.params.get("allowed")),
-            _remark(remark, words),
         ]
         for remark in remarks
     ]
@@ -328,12 +329,12 @@ def before_strip(view: View, steps: int, words: Words) -> list[tuple[Safe, Safe,
         (words.html("measure.strip.free"), free, _free_below(spot, words)),
         (
             words.html("measure.strip.params"),
-            words.html("strip.count", value=short_count(plan.model.params_total)),
+            Safe(short_count(plan.model.params_total)),
             words.html("measure.strip.layers", n=whole(plan.model.num_layers)),
         ),
         (
             words.html("measure.strip.steps"),
-            words.html("strip.count", value=whole(steps)),
+            Safe(whole(steps)),
             words.html("measure.strip.steps_below", n=whole(1)),
         ),
     ]

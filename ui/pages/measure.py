@@ -22,7 +22,7 @@ from ui.measure.result_panel import (
     draw_phases,
     draw_readings,
 )
-from ui.measure.start_panel import copy_for, draw_machine, draw_start
+from ui.measure.start_panel import copy_for, draw_do, draw_machine, draw_what
 from ui.measure.states import ENDED_WITHOUT_RESULT, State
 from ui.measure.view import View, view_of
 from ui.pages.frame import Frame, begin
@@ -94,8 +94,15 @@ def _without_result(frame: Frame, view: View) -> None:
     if view.state in ENDED_WITHOUT_RESULT:
         _last_words(view, words)
     _somebody_elses(view, words)
-    draw_start(view, copy, words)
-    _foot_row(words, view)
+    with st.container(key="split"):
+        with st.container(gap="xsmall", key="measure_what"):
+            draw_what(view, words)
+            draw_machine(view.here, words)
+        with st.container(gap="xsmall", key="measure_do"):
+            draw_do(view, copy, words)
+            _open_report(words)
+            _terminal(words)
+    st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
 
 
 def _last_words(view: View, words: Words) -> None:
@@ -151,18 +158,19 @@ def _opened(frame: Frame, report: Report) -> None:
         device=report.environment.device_name,
     )
     st.html(parts.note("", Safe(f"{opened} {_measured_was(result, words)}")))
-    _body(result, words, run=None, again=None)
+    _body(result, words, run=None, again=None, elsewhere=True)
 
 
 def _result(frame: Frame, view: View, result: Result) -> None:
     words, run = frame.words, view.run
     _result_head(frame, result)
+    elsewhere = run is not None and canonical(run.document) != canonical(frame.document)
     if run is not None and run.small:
         st.html(parts.note("", words.html("measure.report.small", scenario=_sentence(result, words))))
-    elif run is not None and canonical(run.document) != canonical(frame.document):
+    elif elsewhere:
         earlier = words.html("measure.report.earlier")
         st.html(parts.note("", Safe(f"{earlier} {_measured_was(result, words)}")))
-    _body(result, words, run=run, again=view)
+    _body(result, words, run=run, again=view, elsewhere=elsewhere)
 
 
 def _result_head(frame: Frame, result: Result) -> None:
@@ -185,14 +193,14 @@ def _sentence(result: Result, words: Words) -> Safe:
     return verdict.scenario_sentence(result.plan, words)
 
 
-def _body(result: Result, words: Words, *, run: Run | None, again: View | None) -> None:
+def _body(result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: bool) -> None:
     st.html(parts.strip(wording.strip(result, words)))
     with st.container(key="split"):
         with st.container(key="measure_course", gap="xsmall"):
             draw_first_row(result, words)
         with st.container(key="measure_gaps", gap="xsmall"):
             draw_gaps(result, words)
-            _buttons(result, words, run=run, again=again)
+            _buttons(result, words, run=run, again=again, elsewhere=elsewhere)
     with st.container(key="split2"):
         with st.container(gap="xsmall"):
             draw_parts(result, words)
@@ -206,7 +214,7 @@ def _body(result: Result, words: Words, *, run: Run | None, again: View | None) 
     st.html(f'<div class="foot">{wording.foot(result.report, words)}</div>')
 
 
-def _buttons(result: Result, words: Words, *, run: Run | None, again: View | None) -> None:
+def _buttons(result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: bool) -> None:
     with st.container(horizontal=True, gap="small", key="measure_buttons"):
         if run is not None and again is not None and result.plan is not None:
             st.button(
@@ -219,7 +227,7 @@ def _buttons(result: Result, words: Words, *, run: Run | None, again: View | Non
             )
         download(result.report, words)
         st.button(words("measure.report.close"), key="measure_close", on_click=actions.hide, args=(run,))
-        if result.plan is not None:
+        if elsewhere and result.plan is not None:
             st.button(
                 words("measure.report.load"),
                 key="measure_load",
@@ -241,19 +249,19 @@ def _remarks(result: Result, words: Words) -> None:
         st.html(parts.note("", parts.bullets(texts) if len(texts) > 1 else texts[0]))
 
 
-def _foot_row(words: Words, view: View | None = None) -> None:
-    """This machine, a report to open, and the same from a terminal."""
+def _foot_row(words: Words) -> None:
+    """A report to open, and the same from a terminal."""
     with st.container(key="split_foot"):
-        if view is not None:
-            with st.container(gap="xsmall", key="measure_machine"):
-                draw_machine(view.here, words)
+        with st.container(gap="xsmall", key="measure_terminal"):
+            _terminal(words)
         with st.container(gap="xsmall", key="measure_open"):
             _open_report(words)
-            st.html(parts.section(words("measure.terminal.title"), words("measure.terminal.note")))
-            st.html(f'<div class="p">{words.html("measure.terminal.text")}</div>')
-            st.code(words("measure.terminal.command"), language=None, wrap_lines=True)
-    if view is not None:
-        st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
+
+
+def _terminal(words: Words) -> None:
+    st.html(parts.section(words("measure.terminal.title"), words("measure.terminal.note")))
+    st.html(f'<div class="p">{words.html("measure.terminal.text")}</div>')
+    st.code(words("measure.terminal.command"), language=None, wrap_lines=True)
 
 
 def _open_report(words: Words) -> None:
