@@ -76,7 +76,7 @@ def in_sample_table(score: Published, words: Words) -> Safe:
         ]
         for found in score.in_sample
     ]
-    return parts.table(head, rows, name=words("method.own.title"), wide=(0, 1, 2))
+    return parts.table(head, rows, name=words.count("method.own.title", len(rows)), wide=(0, 1, 2))
 
 
 def formula_heading(category: Category, formulas: list[Formula], words: Words) -> Safe:
@@ -144,7 +144,7 @@ def references_table(
     references: list[tuple[tuple[str, ...], Reference]], used: frozenset[str], words: Words
 ) -> Safe:
     """Every reference, with a mark on those that the open question uses."""
-    head = [words(f"method.references.{name}") for name in ("title", "where", "kind", "used")]
+    head = [words(f"method.references.{name}") for name in ("reference", "where", "kind", "used")]
     rows = [
         [
             _title(reference),
