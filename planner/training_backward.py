@@ -12,7 +12,7 @@ from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
 from planner.training_gather import gathered_entries, unit_gradient_entries
-from planner.training_loss import WHOLE_LOGITS_NEVER, fullest, saved_head_entries
+from planner.training_loss import WHOLE_LOGITS_NEVER, final_norm_entry, fullest, saved_head_entries
 from planner.training_once import embedding_entries, once_entries
 from planner.training_setup import Setup
 from planner.training_states import gradient_phases, total
@@ -21,6 +21,7 @@ from planner.training_step import (
     Kind,
     Step,
     cast_entries,
+    casts_weights,
     checkpoint_interval,
     exact,
     held_layers,
@@ -45,17 +46,27 @@ def backward_entries(step: Step) -> list[Entry]:
 
 def _at_head(step: Step) -> list[Entry]:
     """The head's own backward: everything saved is there, and the gradients of logits, head and its input."""
-    casts = [] if step.setup.checkpointed else cast_entries(step, BACKWARD)
-    return [
+    setup = step.setup
+    casts = [] if setup.checkpointed else cast_entries(step, BACKWARD)
+    around = [
         *held_layers(step, BACKWARD),
         *casts,
         *once_entries(step, BACKWARD),
-        *saved_head_entries(step, BACKWARD),
-        *_logit_gradients(step),
-        *_stream_gradient(step, 1, "stream_gradient", "head_backward"),
-        *_head_gradient(step),
+        *_stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
         *gathered_entries(step, 1, BACKWARD),
     ]
+    product = [
+        *saved_head_entries(step, BACKWARD),
+        *_logit_gradients(step),
+        *_head_gradient(step, setup.compute_bytes),
+    ]
+    if not casts_weights(setup):
+        return [*around, *product]
+    cast_back = [
+        final_norm_entry(step, BACKWARD),
+        *_head_gradient(step, setup.compute_bytes + setup.param_bytes),
+    ]
+    return [*around, *fullest((product, cast_back))]
 
 
 def _logit_gradients(step: Step) -> list[Entry]:
@@ -76,12 +87,12 @@ def _logit_gradients(step: Step) -> list[Entry]:
     ]
 
 
-def _head_gradient(step: Step) -> list[Entry]:
-    """The output matrix's gradient, whole; autocast makes it in 16 bit and casts it."""
+def _head_gradient(step: Step, e: int) -> list[Entry]:
+    """The output matrix's gradient, whole; autocast makes it in 16 bit and then casts it."""
     setup = step.setup
     if setup.adapter is not None or setup.megatron:
         return []
-    v, h, e = step.vocab, step.model.hidden_size, setup.compute_bytes
+    v, h = step.vocab, step.model.hidden_size
     return [
         item(
             Category.GRADIENTS,
@@ -176,8 +187,11 @@ def _tied_gradients(step: Step) -> list[Entry]:
     ]
 
 
-def _stream_gradient(step: Step, times: int, name: str, reference: str = "activations_eager") -> list[Entry]:
-    setup, h, e = step.setup, step.residual_width, step.setup.residual_bytes
+def _stream_gradient(
+    step: Step, times: int, name: str, reference: str = "activations_eager", e: int | None = None
+) -> list[Entry]:
+    setup, h = step.setup, step.residual_width
+    e = setup.residual_bytes if e is None else e
     return [
         item(
             Category.ACTIVATIONS,

@@ -42,7 +42,7 @@ def fullest(moments: Iterable[list[Entry]]) -> list[Entry]:
 
 def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """What the final norm and the head keep: the norm's tensors, the head's input if trained, its cast."""
-    entries = [_final_norm(step, phases)]
+    entries = [final_norm_entry(step, phases)]
     if trains_head(step):
         entries.append(_head_input(step, phases, step.setup.compute_bytes))
     if casts_weights(step.setup):
@@ -60,7 +60,8 @@ def trains_head(step: Step) -> bool:
     )
 
 
-def _final_norm(step: Step, phases: frozenset[Phase]) -> Entry:
+def final_norm_entry(step: Step, phases: frozenset[Phase]) -> Entry:
+    """What the last norm keeps, its output left out."""
     terms, tokens = norm_terms(step.model, step.setup), step.setup.target_tokens
     widths = {"h": step.model.hidden_size, "r": step.residual_width}
     return item(

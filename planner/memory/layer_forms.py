@@ -24,6 +24,8 @@ PLAIN_SOFTMAX: Final = frozenset({
 })  # fmt: skip
 """Classes whose eager attention leaves the softmax in its input's format; all others ask for fp32."""
 FLASH_REPEATS_BEFORE: Final = (4, 48)
+GROUPS_SINCE: Final = (4, 54)
+"""From here on sdpa is asked to group queries itself (`use_gqa_in_sdpa`), keys and values are not repeated for it."""
 QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
 
 
@@ -103,6 +105,24 @@ class _View:
         return reads, [x for x in found if x.split is Split.ROW]
 
     @property
+    def makes_scores(self) -> bool:
+        """Whether attention is composed of products and a softmax, not one kernel.
+
+        In fp32 no fused CUDA kernel groups queries (memory-efficient: `check_batch_size_and_num_heads_dense<false>` in
+        PyTorch's `sdp_utils.cpp`; flash and cuDNN are 16-bit), so that sdpa falls back to its composed form.
+        """
+        setup, shape = self.setup, self.layer.attention
+        if shape.kind in RECURRENT:
+            return False
+        if setup.training.attention == "eager":
+            return True
+        grouped = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
+        asks = setup.runtime in {"generic", "hf_trainer"} and (
+            not setup.version or setup.version >= GROUPS_SINCE
+        )
+        return setup.training.attention == "sdpa" and setup.compute_bytes == 4 and grouped and asks
+
+    @property
     def fuses_qkv(self) -> bool:
         """Whether one matrix makes query, key and value, and one adapter acts on it."""
         return self.setup.runtime in FUSES_QKV and self.layer.attention.kind not in RECURRENT
@@ -146,7 +166,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     """
     sites = layer_sites(layer, setup.adapter) if setup.adapter else ()
     view = _View(layer, model, setup, sites, frozenset(setup.training.kernels or ()), stream)
-    eager = setup.training.attention == "eager" and layer.attention.kind not in RECURRENT
+    eager = view.makes_scores
     parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
         parts += _attention(view, eager=eager)
@@ -253,13 +273,8 @@ def _adapter_inputs(view: _View, x: str, sites: Sequence[Linear], given: int) ->
         autocast=setup.autocast,
         dropout=dropout,
     )
-    shared = x == "o" and not dropout and inputs[x] == e and _keeps_output(view)
+    shared = x == "o" and not dropout and inputs[x] == e and not view.makes_scores
     return middle if shared else add(middle, inputs)
-
-
-def _keeps_output(view: _View) -> bool:
-    """Whether attention keeps its own output; every fused kernel does."""
-    return view.setup.training.attention != "eager" or view.layer.attention.kind in RECURRENT
 
 
 def _adapter_masks(view: _View) -> Terms:

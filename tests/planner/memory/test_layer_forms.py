@@ -53,10 +53,26 @@ def test_llama_fp32_under_autocast(
     assert casts == layers * 2 * (2 * h * q + 2 * h * k + 3 * h * i)
 
 
+FP32 = {"precision": {"parameters": "fp32", "compute": "fp32"}}
+
+
 def test_llama_pure_fp32_in_units_of_the_stream() -> None:
-    precision = {"parameters": "fp32", "compute": "fp32"}
-    got = kept(cases.LLAMA_8B, training={"sequence_length": 1024, "precision": precision})
+    """Up to transformers 4.53 keys and values are repeated, and the memory-efficient kernel runs."""
+    old = {"name": "generic", "version": "4.53.0"}
+    got = kept(cases.LLAMA_8B, runtime=old, training={"sequence_length": 1024, **FP32})
     assert got / (32 * 1024 * 4096) == pytest.approx(98.03, abs=0.005)
+
+
+def test_llama_pure_fp32_has_no_fused_kernel_for_grouped_queries() -> None:
+    """Since 4.54 sdpa groups them, which in fp32 only its composed form can: as much as eager attention."""
+    fused, eager = (
+        kept_by_a_layer(cases.LLAMA_8B, training={"sequence_length": 1024, "attention": name, **FP32})
+        for name in ("sdpa", "eager")
+    )
+    assert fused == eager
+    assert (
+        kept_by_a_layer(cases.LLAMA_8B, training={"sequence_length": 1024, "attention": "sdpa"}) < eager / 2
+    )
 
 
 def test_llama_eager_attention_in_units_of_the_stream() -> None:
