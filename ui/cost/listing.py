@@ -32,7 +32,7 @@ def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
     each = _gib_each(row)
     headroom = row.headroom_bytes
     return {
-        "usd_per_hour": row.usd_per_hour if rented is not None else None,
+        "usd_per_hour": _rounded(row.usd_per_hour),
         "provider": quote.provider,
         "name": quote.name,
         "gpu": card_name(card_of(row)),
@@ -41,13 +41,18 @@ def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
         "gib_total": None if each is None or used is None else each * used,
         "headroom": None if headroom is None else round(amount(headroom), 2),
         "verdict": verdict_text(row, words),
-        "usd_per_gpu_hour": quote.usd_per_gpu_hour,
+        "usd_per_gpu_hour": _rounded(quote.usd_per_gpu_hour),
         "rent": rent_text(row, words),
         "region": quote.region,
         "date": quote.date or "",
         "age": age_text(row, today, words),
         "source": quote.source or words("cost.age.own"),
     }
+
+
+def _rounded(amount: float | None) -> float | None:
+    """A price without the dust of its multiplication."""
+    return None if amount is None else round(amount, 4)
 
 
 def _gib_each(row: Row) -> float | None:
