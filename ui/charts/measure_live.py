@@ -43,6 +43,7 @@ def live_memory(samples: tuple[Sample, ...], words: Words) -> Any:
     fig.update_xaxes(range=[0, end_s], dtick=nice_step(end_s, 6), ticksuffix=words("measure.steps.seconds"))
     finish(fig, HEIGHT, margin={"l": 44, "r": 0, "t": 4, "b": 28})
     fig.update_xaxes(showgrid=False)
+    fig.update_yaxes(ticklabelstandoff=4)
     return fig.update_yaxes(
         range=[-BELOW_FRAC * high, high], dtick=nice_step(high), tickformat="~g", ticklabelstandoff=4
     )

@@ -86,6 +86,7 @@ def memory_over_steps(result: Result, words: Words, usable_bytes: int | None = N
     fig.update_xaxes(range=[0, end_s], dtick=nice_step(end_s, 6), ticksuffix=words("measure.steps.seconds"))
     finish(fig, HEIGHT, margin={"l": 44, "r": 0, "t": 24, "b": 28})
     fig.update_xaxes(showgrid=False)
+    fig.update_yaxes(ticklabelstandoff=4)
     return fig.update_yaxes(
         range=[low - BELOW_FRAC * (high - low), high],
         dtick=nice_step(high - low, 6),

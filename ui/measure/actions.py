@@ -64,8 +64,15 @@ def options(spot: Spot) -> Options:
     )
 
 
-def start(document: Document, plan: Plan, spot: Spot, *, small: bool) -> None:
-    """Start a measurement; if somebody was quicker, say so."""
+def start(document: Document, plan: Plan, spot: Spot, asked: Document) -> None:
+    """Start a measurement; if somebody was quicker, say so.
+
+    Args:
+        document: What to measure.
+        plan: Its answer.
+        spot: Where.
+        asked: The open question: the same, or the one that `document` is a small copy of.
+    """
     prepared, how = prepare(plan, spot.kind, spot.free_bytes), options(spot)
 
     def begin() -> Job:
@@ -80,7 +87,7 @@ def start(document: Document, plan: Plan, spot: Spot, *, small: bool) -> None:
             address=st.context.ip_address or "",
             document=document,
             options=how,
-            small=small,
+            asked=asked,
         )
 
     begun = running.jobs().start(spot.key, begin, describe)

@@ -19,7 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from profiler.documents import Options
 from profiler.registry import Busy, JobRegistry
 from profiler.runner import Job, Patience, Runner
-from ui.document import Document
+from ui.document import Document, canonical
 
 ABANDON_AFTER_S: Final = 60.0
 """A page that is loaded again, or a computer that was asleep for a moment, still finds its job."""
@@ -36,8 +36,8 @@ class Run:
         session: Session that started it.
         address: Where that session's browser is, empty for this computer.
         document: The question that is measured.
+        asked: The question that was open then; the same unless a small copy is measured.
         options: How.
-        small: Whether it is a small copy of the question that was open.
         mark: Tells this run from every other.
     """
 
@@ -45,9 +45,18 @@ class Run:
     session: str
     address: str
     document: Document
+    asked: Document
     options: Options
-    small: bool
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def small(self) -> bool:
+        """Whether it is a small copy of the question that was open."""
+        return canonical(self.document) != canonical(self.asked)
+
+    def answers(self, document: Document) -> bool:
+        """Whether it was started for this question."""
+        return canonical(self.asked) == canonical(document)
 
 
 class Jobs:

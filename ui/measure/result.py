@@ -185,23 +185,15 @@ def _less(outer: int | None, inner: int | None) -> int | None:
 
 
 def _gaps(at_peak: PhaseComparison | None, outside: list[Pair]) -> tuple[Pair, ...]:
-    """Kinds by the size of their difference; the small ones are one row."""
+    """Kinds by the size of their difference, then by their own; what is left is one row."""
     if at_peak is None:
         return ()
     pairs = [*map(_pair, at_peak.bundles), *outside]
-    pairs.sort(key=lambda pair: -abs(pair.gap_bytes or 0))
-    limit = max(1, sum(pair.measured_bytes or 0 for pair in pairs) * EQUAL_FRAC / 10)
-    shown = [pair for pair in pairs[:MOST_GAPS] if abs(pair.gap_bytes or 0) >= limit]
-    rest = [pair for pair in pairs if pair not in shown]
-    if rest:
-        shown.append(
-            Pair(
-                name=ELSE,
-                predicted_bytes=sum(pair.predicted_bytes or 0 for pair in rest),
-                measured_bytes=sum(pair.measured_bytes or 0 for pair in rest),
-            )
-        )
-    return tuple(shown)
+    pairs.sort(key=lambda pair: (-abs(pair.gap_bytes or 0), -(pair.measured_bytes or 0)))
+    shown, rest = pairs[:MOST_GAPS], pairs[MOST_GAPS:]
+    if len(rest) == 1:
+        shown, rest = pairs, []
+    return (*shown, replace(total(tuple(rest)), name=ELSE)) if rest else tuple(shown)
 
 
 def _parts(at_peak: PhaseComparison | None, outside: list[Pair]) -> tuple[Pair, ...]:

@@ -17,7 +17,7 @@ from profiler.runnable import FLOATS, why_not_runnable
 from ui.answers import answer
 from ui.document import Document, get, put, put_all
 
-MOST_ON_CPU_BYTES: Final = 2 * GIB
+MOST_ON_CPU_BYTES: Final = GIB
 """Tensors of a copy on a processor: more fits, but a look should take a minute, not an hour."""
 
 SHARE_OF_FREE: Final = 0.8

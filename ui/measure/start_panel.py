@@ -136,8 +136,7 @@ def _controls(view: View, words: Words) -> None:
         type="primary" if possible else "secondary",
         disabled=not possible,
         on_click=actions.start,
-        args=(view.document, view.plan, view.spot),
-        kwargs={"small": False},
+        args=(view.document, view.plan, view.spot, view.document),
     )
 
 
@@ -187,8 +186,7 @@ def _small(view: View, copy: SmallCopy | None, words: Words) -> None:
             type="primary" if ready and (view.prepared.refused or view.prepared.too_large) else "secondary",
             disabled=not ready,
             on_click=actions.start,
-            args=(copy.document, copy.plan, view.spot),
-            kwargs={"small": True},
+            args=(copy.document, copy.plan, view.spot, view.document),
         )
         st.button(
             words("measure.small.load"),

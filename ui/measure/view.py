@@ -8,7 +8,7 @@ from profiler.plan_request import Prepared, prepare
 from ui.document import Document
 from ui.measure.jobs import Run
 from ui.measure.machine import Here, Spot
-from ui.measure.states import State, before_start, of_job
+from ui.measure.states import ENDED_WITHOUT_RESULT, State, before_start, of_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,9 @@ def view_of(
     if run is not None and seen is not None:
         wanted = mine or run.mark == shown
         if not seen.is_over or (wanted and run.mark != hidden):
-            state = of_job(seen, mine=mine or seen.is_over)
+            found = of_job(seen, mine=mine or seen.is_over)
+            over_and_done_with = found in ENDED_WITHOUT_RESULT and not run.answers(document)
+            state = before if over_and_done_with else found
     return View(
         here=here,
         spot=spot,

@@ -29,7 +29,6 @@ TONES: Final = {
     State.ABANDONED: ("unknown", "■"),
 }
 ENDED: Final = ("bad", "✕")
-MOST_EQUAL: Final = 3
 
 
 def device_name(spot: Spot, words: Words) -> str:
@@ -216,28 +215,27 @@ def result_why(result: Result, words: Words) -> Safe:
         return words.html("measure.why.alone")
     if result.report.outcome == "out_of_memory":
         return _out_of_memory_why(result, words)
-    unequal = [pair for pair in result.parts if not _equal(pair)]
-    if not unequal:
+    equal = [pair for pair in result.parts if _equal(pair, result)]
+    if len(equal) == len(result.parts):
         return words.html("measure.why.all_equal")
     sentences = []
-    equal = [pair for pair in result.parts if _equal(pair)]
     if equal:
-        names = [words(f"part.{pair.name}") for pair in equal[: MOST_EQUAL + 1]]
+        names = [words(f"part.{pair.name}") for pair in equal]
         listed = words("measure.why.and").join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        sentences.append(words.html("measure.why.equal", parts=listed[:1].upper() + listed[1:]))
-    largest = result.gaps[0] if result.gaps else None
-    if largest is not None and largest.gap_bytes:
+        key = "measure.why.equal_one" if len(equal) == 1 else "measure.why.equal"
+        sentences.append(words.html(key, parts=listed[:1].upper() + listed[1:]))
+    largest = result.gaps[0]
+    if largest.gap_bytes:
         key = "measure.why.one_more" if largest.gap_bytes > 0 else "measure.why.one_less"
         decimals = decimals_for(result.headline.measured_bytes)
         entry = words(f"measure.bundle.{largest.name}")
-        sentences.append(
-            words.html(key, entry=entry[:1].lower() + entry[1:], gib=size(abs(largest.gap_bytes), decimals))
-        )
+        sentences.append(words.html(key, entry=entry, gib=size(abs(largest.gap_bytes), decimals)))
     return Safe(" ".join(sentences))
 
 
-def _equal(pair: Pair) -> bool:
-    return abs(pair.gap_bytes or 0) <= EQUAL_FRAC * max(pair.measured_bytes or 0, pair.predicted_bytes or 0)
+def _equal(pair: Pair, result: Result) -> bool:
+    """Whether a part's difference is small beside the whole peak."""
+    return abs(pair.gap_bytes or 0) <= EQUAL_FRAC * (result.headline.measured_bytes or 0)
 
 
 def _out_of_memory_why(result: Result, words: Words) -> Safe:

@@ -6,7 +6,6 @@ from planner.issues import Severity
 from planner.plan_types import Plan
 from profiler.report import Report
 from ui import parts, verdict
-from ui.document import canonical
 from ui.issue_words import issue_html
 from ui.measure import actions, machine, wording
 from ui.measure import jobs as running
@@ -164,13 +163,13 @@ def _opened(frame: Frame, report: Report) -> None:
 def _result(frame: Frame, view: View, result: Result) -> None:
     words, run = frame.words, view.run
     _result_head(frame, result)
-    elsewhere = run is not None and canonical(run.document) != canonical(frame.document)
-    if run is not None and run.small:
+    earlier = run is not None and not run.answers(frame.document)
+    if run is not None and run.small and not earlier:
         st.html(parts.note("", words.html("measure.report.small", scenario=_sentence(result, words))))
-    elif elsewhere:
-        earlier = words.html("measure.report.earlier")
-        st.html(parts.note("", Safe(f"{earlier} {_measured_was(result, words)}")))
-    _body(result, words, run=run, again=view, elsewhere=elsewhere)
+    elif earlier:
+        said = words.html("measure.report.earlier")
+        st.html(parts.note("", Safe(f"{said} {_measured_was(result, words)}")))
+    _body(result, words, run=run, again=view, elsewhere=earlier or (run is not None and run.small))
 
 
 def _result_head(frame: Frame, result: Result) -> None:
@@ -222,8 +221,7 @@ def _buttons(result: Result, words: Words, *, run: Run | None, again: View | Non
                 key="measure_again",
                 type="primary",
                 on_click=actions.start,
-                args=(run.document, result.plan, again.spot),
-                kwargs={"small": run.small},
+                args=(run.document, result.plan, again.spot, run.asked),
             )
         download(result.report, words)
         st.button(words("measure.report.close"), key="measure_close", on_click=actions.hide, args=(run,))
