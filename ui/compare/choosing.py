@@ -138,13 +138,12 @@ def _menu(letter: str, chooser: Chooser, words: Words) -> None:
     if st.session_state.get(key) != current:
         st.session_state[key] = current
     with st.container(
-        horizontal=True, wrap=False, vertical_alignment="center", gap="xsmall", key=f"pick_{letter}"
+        horizontal=True, wrap=False, vertical_alignment="bottom", gap="xsmall", key=f"pick_{letter}"
     ):
         st.selectbox(
             words("compare.choose.label", letter=letter),
             chooser.options(letter),
             format_func=chooser.label,
-            label_visibility="collapsed",
             key=key,
             on_change=_chosen,
             args=(letter,),

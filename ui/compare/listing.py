@@ -76,28 +76,29 @@ def _save_row(document: Document, plan: Plan, words: Words) -> None:
 
 def _row(entry: Entry, words: Words, *, session: bool) -> None:
     shown = as_markdown(entry.name)
-    with st.container(key=f"savedrow_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(_row_html(entry, words, session=session), width="stretch")
-        st.button(
-            words("saved.open", name=shown),
-            key=f"open_{entry.id}",
-            on_click=edit,
-            args=(lambda _: entry.document,),
-        )
-        for letter in LETTERS:
+    with st.container(key=f"savedrow_{entry.id}"):
+        st.html(_row_html(entry, words, session=session))
+        with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
             st.button(
-                words("saved.as_letter", letter=letter, name=shown),
-                key=f"as_{letter}_{entry.id}",
-                on_click=choose,
-                args=(letter, f"saved:{entry.id}"),
+                words("saved.open", name=shown),
+                key=f"open_{entry.id}",
+                on_click=edit,
+                args=(lambda _: entry.document,),
             )
-        with st.popover(
-            words("saved.more"),
-            type="tertiary",
-            key=f"gpumore_saved_{entry.id}",
-            help=words("saved.more_help", name=shown),
-        ):
-            _more(entry, words)
+            for letter in LETTERS:
+                st.button(
+                    words("saved.as_letter", letter=letter, name=shown),
+                    key=f"as_{letter}_{entry.id}",
+                    on_click=choose,
+                    args=(letter, f"saved:{entry.id}"),
+                )
+            with st.popover(
+                words("saved.more"),
+                type="tertiary",
+                key=f"gpumore_saved_{entry.id}",
+                help=words("saved.more_help", name=shown),
+            ):
+                _more(entry, words)
 
 
 def _more(entry: Entry, words: Words) -> None:

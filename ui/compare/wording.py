@@ -5,7 +5,7 @@ from typing import Final
 
 from planner.ledger import Category
 from planner.plan_types import Verdict
-from ui import parts
+from ui import parts, verdict
 from ui.changes import ORDER
 from ui.compare.fields import FieldChange, field_changes
 from ui.compare.reasons import Reason, reasons
@@ -13,7 +13,6 @@ from ui.compare.sides import Answered, Side, at_peak, categories
 from ui.compare.values import change_text, value_text
 from ui.issue_words import field_name, issue_html
 from ui.numbers import DASH, gib1, gib2, short_count, signed_gib, symbol_value, whole
-from ui.verdict import TAG, gpu_name, tag
 from ui.words import Safe, Words
 
 MOST_NAMED: Final = 3
@@ -57,11 +56,8 @@ def _outcome(before: Verdict, after: Verdict) -> str:
 def tally(sides: Sequence[Answered], words: Words) -> Safe:
     """How many of the others fit, in the tint of the best of them."""
     verdicts = sorted((side.plan.verdict for side in sides[1:]), key=ORDER.__getitem__)
-    counts = [
-        words(f"compare.tally.{verdict.value}", n=verdicts.count(verdict))
-        for verdict in dict.fromkeys(verdicts)
-    ]
-    kind, icon = TAG[verdicts[0]]
+    counts = [words(f"compare.tally.{one.value}", n=verdicts.count(one)) for one in dict.fromkeys(verdicts)]
+    kind, icon = verdict.TAG[verdicts[0]]
     text = words("compare.tally.between").join(counts)
     return Safe(f'<span class="tag {kind}">{icon}&ensp;{words.html("compare.tally.is", text=text)}</span>')
 
@@ -102,7 +98,7 @@ def cell(side: Side, words: Words) -> tuple[Safe, Safe, Safe]:
     if side.plan.serving is not None:
         tokens = whole(side.plan.serving.kv_tokens)
         figures = words.html("compare.figures_serving", headroom=headroom, tokens=tokens)
-    return label, value, Safe(f'<div class="tagline">{tag(side.plan.verdict, words)}</div>{figures}')
+    return label, value, Safe(f'<div class="tagline">{verdict.tag(side.plan.verdict, words)}</div>{figures}')
 
 
 def empty_cell(letter: str, words: Words) -> tuple[Safe, Safe, Safe]:
@@ -122,6 +118,21 @@ def differences_note(sides: Sequence[Answered], words: Words) -> str:
         for side in sides
     ]
     return words("compare.differences_phases", phases=", ".join(named))
+
+
+def known_line(sides: Sequence[Answered], words: Words) -> Safe:
+    """How the answers are known, said once where it is the same for all."""
+    lines: dict[Safe, list[str]] = {}
+    for side in sides:
+        lines.setdefault(verdict.known_line(side.plan, words), []).append(side.letter)
+    if len(lines) == 1:
+        return next(iter(lines))
+    return Safe(
+        "<br>".join(
+            words.html("compare.known", letters=", ".join(letters), line=line)
+            for line, letters in lines.items()
+        )
+    )
 
 
 def difference_head(sides: Sequence[Answered], words: Words) -> list[str]:
@@ -229,8 +240,8 @@ def reason_text(reason: Reason, first: Answered, second: Answered, words: Words)
         symbol=reason.symbol,
         before=_ratio(reason.before) if reason.kind == "each" else _value(reason.before),
         after=_ratio(reason.after) if reason.kind == "each" else _value(reason.after),
-        before_gpu=gpu_name(first.worst, words),
-        after_gpu=gpu_name(second.worst, words),
+        before_gpu=verdict.gpu_name(first.worst, words),
+        after_gpu=verdict.gpu_name(second.worst, words),
         before_phase=words(f"phase.{first.worst.peak_phase.value}.name"),
         after_phase=words(f"phase.{second.worst.peak_phase.value}.name"),
     )

@@ -37,6 +37,7 @@ def draw() -> None:
         if len(sides) > 1:
             _differences(sides, frame.words)
             _changed(sides, frame.words)
+        st.html(f'<div class="foot">{wording.known_line(sides, frame.words)}</div>')
         draw_saved(frame.document, frame.plan, shelf, frame.words)
 
 
