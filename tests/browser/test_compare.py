@@ -1,0 +1,142 @@
+"""The Compare page, undo and the unit of sizes as a person meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser import colors
+from tests.browser.conftest import WAIT_MS, settle
+from tests.browser.test_plan import STREAMLIT_PROBES, query_of
+from ui.document import put
+from ui.examples import STORIES, default_document, story_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    from tests.browser.conftest import Opened
+
+    OpenPage = Callable[..., Opened]
+
+pytestmark = pytest.mark.browser
+
+BARS = ".st-key-compare_bars .barlayer path"
+
+
+def headline(page: Page) -> str:
+    return page.inner_text("h1.v")
+
+
+def wait_for_another(page: Page, headline_before: str) -> None:
+    page.wait_for_function(
+        "old => document.querySelector('h1.v') && document.querySelector('h1.v').innerText !== old",
+        arg=headline_before,
+        timeout=WAIT_MS,
+    )
+    settle(page)
+
+
+def enter(page: Page, label: str, value: str) -> None:
+    before = headline(page)
+    field = page.get_by_label(label, exact=True)
+    field.fill(value)
+    field.press("Enter")
+    wait_for_another(page, before)
+
+
+def test_a_shared_link_opened_elsewhere_shows_the_same(open_page: OpenPage) -> None:
+    first = open_page().page
+    enter(first, "Sequence", "8192")
+    first.wait_for_function("location.search.includes('s=')", timeout=WAIT_MS)
+    other = open_page(query=urlsplit(first.url).path.lstrip("/") + "?" + urlsplit(first.url).query).page
+    assert headline(other) == headline(first)
+    assert other.get_by_label("Sequence", exact=True).input_value() == "8192"
+
+
+def test_three_scenarios_stand_side_by_side(open_page: OpenPage) -> None:
+    opened = open_page(query="compare")
+    page = opened.page
+    assert page.locator(BARS).count() > 10
+    assert page.locator(".st-key-compare_strip .tag").count() == 3
+    assert page.locator('.tw[aria-label="Differences"] tbody tr').count() > 5
+    hosts = {urlsplit(url).hostname for url in opened.requests if not url.startswith(("data:", "blob:"))}
+    assert hosts == {"127.0.0.1"}
+    assert [text for text in opened.complaints if not text.endswith(STREAMLIT_PROBES)] == []
+
+
+def test_keep_edit_compare_and_undo(open_page: OpenPage) -> None:
+    page = open_page(query="compare").page
+    before = headline(page)
+    page.get_by_role("button", name="Keep as B").click()
+    wait_for_another(page, before)
+    enter(page, "Micro-batch", "4")
+    assert headline(page).startswith("B saves")
+    edited = headline(page)
+    undo = page.get_by_role("button", name="Undo")
+    undo.focus()
+    page.keyboard.press("Enter")
+    wait_for_another(page, edited)
+    assert page.get_by_label("Micro-batch", exact=True).input_value() == "1"
+    assert headline(page).startswith("B needs as much")
+
+
+def test_a_saved_scenario_is_there_in_another_browser(open_page: OpenPage) -> None:
+    page = open_page(query="compare" + query_of(put(default_document(), "training.micro_batch", 3))).page
+    page.get_by_label("Save the open scenario as").fill("from <b>here</b>")
+    page.get_by_label("Save the open scenario as").press("Enter")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.locator('[class*="st-key-savedrow"]').first.wait_for(timeout=WAIT_MS)
+    other = open_page(query="compare").page
+    row = other.locator('[class*="st-key-savedrow"]').filter(has_text="from <b>here</b>").first
+    before = headline(other)
+    row.get_by_role("button", name="Open").click()
+    wait_for_another(other, before)
+    assert other.get_by_label("Micro-batch", exact=True).input_value() == "3"
+
+
+def test_sizes_in_gb_reach_the_axis_and_the_words(open_page: OpenPage) -> None:
+    page = open_page(query="compare").page
+    before = headline(page)
+    assert " GiB" in before
+    page.get_by_role("radio", name="GB", exact=True).or_(
+        page.get_by_role("button", name="GB", exact=True)
+    ).first.click()
+    wait_for_another(page, before)
+    assert " GB" in headline(page)
+    assert "GiB" not in page.inner_text('[data-testid="stMain"]')
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_no_sideways_scroll(open_page: OpenPage, width: int) -> None:
+    page = open_page(width=width, query="compare" + query_of(story_document(STORIES[2]))).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    main = page.eval_on_selector('[data-testid="stMain"]', "box => [box.scrollWidth, box.clientWidth]")
+    assert main[0] <= main[1]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(open_page: OpenPage, scheme: str) -> None:
+    page = open_page(scheme=scheme, query="compare").page
+    texts = page.evaluate(colors.TEXTS)
+    assert len(texts) > 100
+    weak = [
+        (round(ratio, 2), text["text"][:40], text["color"], text["behind"])
+        for text in texts
+        if (ratio := colors.contrast(text["color"], text["behind"])) < colors.LEAST_CONTRAST
+    ]
+    assert weak == []
+
+
+def test_a_theme_switch_leaves_no_stale_colour(open_page: OpenPage) -> None:
+    page = open_page(scheme="light", query="compare").page
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        "want => getComputedStyle(document.querySelector('h1.v')).color === want",
+        arg=colors.as_browser("text", dark=True),
+        timeout=WAIT_MS,
+    )
+    assert set(page.evaluate(colors.FIGURE_COLORS)) & colors.only_light() == set()
