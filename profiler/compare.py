@@ -51,7 +51,12 @@ BUNDLES: Final = (
     ),
     _bundle("buffers", Category.WEIGHTS, "", "buffers"),
     _bundle("cast_weights", Category.WEIGHTS, "autocast_weights autocast_head", "cast_weights"),
-    _bundle("gradients", Category.GRADIENTS, "gradients expert_gradients", "gradients gradient_temporaries"),
+    _bundle(
+        "gradients",
+        Category.GRADIENTS,
+        "gradients expert_gradients tied_gradients",
+        "gradients gradient_temporaries",
+    ),
     _bundle(
         "optimizer_states",
         Category.OPTIMIZER,
@@ -67,7 +72,8 @@ BUNDLES: Final = (
     _bundle(
         "saved_activations",
         Category.ACTIVATIONS,
-        "saved_activations attention_scores checkpointed_inputs final_norm embedding_output",
+        "saved_activations attention_scores checkpointed_inputs final_norm head_input attention_mask dropout_masks "
+        "rotary_tables token_ids",
         "saved_activations inputs",
     ),
     _bundle("kept_cache", Category.ACTIVATIONS, "kept_cache", "kept_outputs"),
@@ -233,12 +239,15 @@ def _bundle_rows(expected: Iterable[Entry], found: Iterable[Entry]) -> tuple[Row
 
 
 def _bundle_of(entry: Entry, side: int) -> tuple[str, Category]:
-    """The bundle an entry belongs to. Logits and whatever has no bundle count by category."""
+    """The bundle an entry belongs to. Logits, and what has no bundle of its own, count by category."""
     for bundle in BUNDLES:
         names = bundle.measured if side else bundle.predicted
         if entry.category is bundle.category and entry.name in names:
             return bundle.name, bundle.category
-    return entry.category.value, entry.category
+    return _REST.get(entry.category, entry.category.value), entry.category
+
+
+_REST: Final = {Category.ACTIVATIONS: "saved_activations"}
 
 
 def _sum(entries: Iterable[Entry]) -> int:
