@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from planner.ledger import Category
 from ui.charts.base import BAR_WIDTH, bold, colored, finish, label, new_figure, nice_step
-from ui.measure.result import FAIR_FRAC, Pair
+from ui.measure.result import Pair, stands_out
 from ui.numbers import MINUS, signed
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
 from ui.units import amount
@@ -52,7 +52,7 @@ def part_bars(pairs: tuple[Pair, ...], words: Words, decimals: int) -> Any:
             y1=y + BAR_WIDTH / 2,
             line={"width": 1, "color": LIGHT["muted"]},
         )
-        label(fig, y, _name(pair, words), _figures(pair, decimals))
+        label(fig, y, _name(pair, words), _figures(pair, pairs, decimals))
     ticks = _ticks(low, high)
     fig.update_xaxes(range=[low, high], tickvals=ticks, ticktext=[_tick(tick) for tick in ticks])
     return finish(fig, rows * ROW_HEIGHT + 26, rows=rows)
@@ -76,15 +76,12 @@ def _name(pair: Pair, words: Words) -> str:
     return words(f"category.{pair.name}")
 
 
-def _figures(pair: Pair, decimals: int) -> str:
+def _figures(pair: Pair, pairs: tuple[Pair, ...], decimals: int) -> str:
     gap = signed(amount(pair.gap_bytes or 0), decimals)
     both = " → ".join(
         f"{amount(size or 0):,.{decimals}f}" for size in (pair.predicted_bytes, pair.measured_bytes)
     )
-    far = abs(pair.error_frac or 0.0) > FAIR_FRAC
-    written = (
-        colored(gap, LIGHT["tight"], bold=True) if far and float(gap.strip("+\u2212") or 0) else bold(gap)
-    )
+    written = colored(gap, LIGHT["tight"], bold=True) if stands_out(pair, pairs) else bold(gap)
     return f"{colored(both, LIGHT['muted'])}   {written}"
 
 

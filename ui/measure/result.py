@@ -101,6 +101,12 @@ class Result:
         return next((each for each in found if each.phase is phase), None)
 
 
+def stands_out(pair: Pair, pairs: tuple[Pair, ...]) -> bool:
+    """Whether a part is far off, and by enough to matter beside the sum of all."""
+    matters = abs(pair.gap_bytes or 0) > EQUAL_FRAC * (total(pairs).measured_bytes or 0)
+    return matters and (pair.error_frac is None or abs(pair.error_frac) > FAIR_FRAC)
+
+
 def result_of(report: Report) -> Result:
     """Lay a report beside the plan of its own question."""
     plan = _plan(report)

@@ -12,7 +12,7 @@ from ui import parts
 from ui.charts import measure_parts, measure_steps
 from ui.charts.base import CONFIG
 from ui.measure import wording
-from ui.measure.result import ELSE, FAIR_FRAC, Pair, Result, total
+from ui.measure.result import ELSE, Pair, Result, stands_out, total
 from ui.measure.sizes import decimals_for, error, gap, part, size
 from ui.numbers import DASH, TIMES, whole
 from ui.words import Safe, Words
@@ -50,7 +50,7 @@ def draw_gaps(result: Result, words: Words) -> None:
         return
     decimals = decimals_for(result.headline.measured_bytes)
     head = [words(f"measure.gap.{name}") for name in ("entry", "predicted", "measured", "gap")]
-    rows = [_gap_row(pair, decimals, words) for pair in result.gaps]
+    rows = [_gap_row(pair, result.gaps, decimals, words) for pair in result.gaps]
     rows.append([Safe(f"<b>{cell}</b>") for cell in _sum_row(total(result.gaps), decimals, words)])
     st.html(parts.table(head, rows, name=title))
     left_out = _left_out(result, decimals, words)
@@ -58,9 +58,9 @@ def draw_gaps(result: Result, words: Words) -> None:
         st.html(f'<div class="p m">{left_out}</div>')
 
 
-def _gap_row(pair: Pair, decimals: int, words: Words) -> list[str]:
+def _gap_row(pair: Pair, pairs: tuple[Pair, ...], decimals: int, words: Words) -> list[str]:
     written: str = gap(pair.gap_bytes, decimals)
-    if abs(pair.error_frac or 0.0) > FAIR_FRAC and written[:1] in "+\u2212":
+    if stands_out(pair, pairs):
         written = Safe(f'<span class="tight">{written}</span>')
     return [
         words("measure.bundle.else" if pair.name == ELSE else f"measure.bundle.{pair.name}"),

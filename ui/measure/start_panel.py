@@ -14,7 +14,7 @@ from ui.measure import actions, wording
 from ui.measure.machine import Here, Spot
 from ui.measure.sizes import decimals_for, size
 from ui.measure.small_copy import MOST_ON_CPU_BYTES, Difference, SmallCopy, small_copy
-from ui.measure.states import ENDED_WITHOUT_RESULT, State
+from ui.measure.states import ENDED_WITHOUT_RESULT, SMALLER_HELPS, State
 from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.measure.view import View
 from ui.numbers import DASH, TIMES, gib1, whole
@@ -24,10 +24,17 @@ USE: Final = "measure_use"
 
 
 def copy_for(view: View) -> SmallCopy | None:
-    """A small copy where the question itself cannot run here, or would take long."""
-    if not (view.prepared.refused or view.prepared.too_large or is_slow(view)):
+    """A small copy where the question itself cannot run here, failed, or would take long."""
+    if not wants_copy(view):
         return None
-    return small_copy(view.document, view.plan, view.spot.kind, view.spot.free_bytes)
+    copy = small_copy(view.document, view.plan, view.spot.kind, view.spot.free_bytes)
+    return copy if copy is not None and copy.differences else None
+
+
+def wants_copy(view: View) -> bool:
+    """Whether a small copy is worth offering."""
+    cannot = bool(view.prepared.refused) or view.prepared.too_large is not None
+    return cannot or is_slow(view) or view.state in SMALLER_HELPS
 
 
 def is_slow(view: View) -> bool:
@@ -169,7 +176,8 @@ def _number(key: str, name: str, first: int, most: int, words: Words) -> None:
 
 
 def _small(view: View, copy: SmallCopy | None, words: Words) -> None:
-    if not (view.prepared.refused or view.prepared.too_large or is_slow(view)):
+    cannot = bool(view.prepared.refused) or view.prepared.too_large is not None
+    if copy is None and not cannot:
         return
     title = words("measure.small.title")
     st.html(parts.section(title, words("measure.small.note")))
@@ -183,7 +191,7 @@ def _small(view: View, copy: SmallCopy | None, words: Words) -> None:
         st.button(
             words("measure.small.button"),
             key="measure_small",
-            type="primary" if ready and (view.prepared.refused or view.prepared.too_large) else "secondary",
+            type="primary" if ready and cannot else "secondary",
             disabled=not ready,
             on_click=actions.start,
             args=(copy.document, copy.plan, view.spot, view.document),

@@ -47,6 +47,9 @@ ENDED_WITHOUT_RESULT: Final = frozenset(
         State.REFUSED_BY_WORKER,
     }
 )
+SMALLER_HELPS: Final = frozenset({State.MEMORY_LIMIT, State.TIMEOUT, State.CRASHED})
+"""Ends after which a smaller step is worth offering."""
+
 _REASONS: Final = {
     ExitReason.STOPPED: State.STOPPED,
     ExitReason.TIMEOUT: State.TIMEOUT,

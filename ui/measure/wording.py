@@ -317,7 +317,7 @@ def before_strip(view: View, steps: int, words: Words) -> list[tuple[Safe, Safe,
         (
             words.html("measure.strip.predicted"),
             words.html("measure.strip.value", value=size(prepared.predicted_bytes, decimals)),
-            words.html("measure.strip.predicted_of", phase=phase_name(phase, words).lower()),
+            words.html("measure.strip.predicted_of", phase=phase_while(phase.value, words)),
         ),
         (
             words.html("measure.strip.needed"),
@@ -351,6 +351,12 @@ def _free_below(spot: Spot, words: Words) -> Safe:
 def phase_name(phase: Phase, words: Words) -> str:
     """A phase's name."""
     return words(f"phase.{phase.value}.name")
+
+
+def phase_while(phase: str, words: Words) -> str:
+    """A phase as a time, inside a sentence: `in the backward pass`."""
+    text = words(f"phase.{phase}.while")
+    return text[:1].lower() + text[1:]
 
 
 def foot(report: Report, words: Words) -> Safe:
