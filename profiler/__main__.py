@@ -1,4 +1,4 @@
-"""The command line: `python -m profiler run FILE` measures a step and prints it beside the prediction."""
+"""The command line: `run FILE` measures a step beside its prediction, `trace FILE` follows it without a GPU."""
 
 import argparse
 import json
@@ -11,6 +11,7 @@ from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
 from planner.validation import parse_scenario
+from profiler.allocator.settings import parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
 from profiler.host_memory import available_bytes
@@ -19,8 +20,13 @@ from profiler.machine import machine_devices
 from profiler.nvml import Nvml
 from profiler.plan_request import Prepared, prepare
 from profiler.report import dump_report
-from profiler.runner import Runner
+from profiler.runner import Job, Runner
 from profiler.text_report import comparison_lines, remark_line
+from profiler.trace.answer import answer
+from profiler.trace.documents import TraceOptions
+from profiler.trace.request import ask
+from profiler.trace.runner import TraceRunner
+from profiler.trace.text import as_json, lines
 
 LOOK_S = 0.5
 MAX_FILE_BYTES = 4_000_000
@@ -38,7 +44,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--threads", type=int, help="CPU threads")
     run.add_argument("--timeout", type=float, default=900.0, metavar="S", help="seconds (default: 900)")
     run.add_argument("--insist", action="store_true", help="run although the plan says it won't fit")
-    return _run(parser.parse_args(arguments))
+    traced = commands.add_parser("trace", help="follow one step of a scenario file on shape-only tensors")
+    traced.add_argument("file", type=Path)
+    traced.add_argument("--json", action="store_true", help="print the answer as JSON")
+    traced.add_argument("--allocator", metavar="CONF", help="as PYTORCH_ALLOC_CONF")
+    traced.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds (default: 600)")
+    parsed = parser.parse_args(arguments)
+    return _trace(parsed) if parsed.command == "trace" else _run(parsed)
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    made = _plan(arguments.file)
+    if isinstance(made, str):
+        _say(made)
+        return 2
+    try:
+        settings = None if arguments.allocator is None else parse_settings(arguments.allocator)
+        asked = ask(made, load_tables().gpus[made.worst.gpu_id].compute_capability, settings)
+        options = asked.options.model_copy(update={"timeout_s": arguments.timeout})
+        options = TraceOptions.model_validate(options.model_dump())
+    except ValueError as error:
+        _say(str(error))
+        return 2
+    if asked.refused:
+        for remark in asked.refused:
+            _say(remark_line(remark))
+        return 3
+    job = TraceRunner().start(asked.scenario, asked.config, options)
+    seen = _wait(job)
+    if seen.reason is not ExitReason.DONE or job.trace is None:
+        _explain(seen)
+        return 3 if seen.reason is ExitReason.REFUSED else 1
+    found = answer(job.trace, asked.settings, asked.capacity_bytes)
+    if arguments.json:
+        print(json.dumps(as_json(job.trace, found, asked.capacity_bytes)))
+    else:
+        print("\n".join(lines(job.trace, found, asked.capacity_bytes)))
+    return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -70,13 +112,7 @@ def _follow(arguments: argparse.Namespace, made: Plan, prepared: Prepared, optio
     job = Runner().start(
         prepared.scenario, options, config=prepared.config, predicted_bytes=prepared.predicted_bytes
     )
-    try:
-        while not job.wait(LOOK_S):
-            _show_progress(job.snapshot())
-    except KeyboardInterrupt:
-        job.stop()
-        job.wait()
-    seen = job.snapshot()
+    seen = _wait(job)
     if seen.reason is not ExitReason.DONE or seen.report is None:
         _explain(seen)
         return 3 if seen.reason is ExitReason.REFUSED else 1
@@ -84,6 +120,17 @@ def _follow(arguments: argparse.Namespace, made: Plan, prepared: Prepared, optio
         arguments.json.write_text(dump_report(seen.report), encoding="utf-8")
     print("\n".join(comparison_lines(seen.report, compare(made.worst.ledger, seen.report))))
     return 0
+
+
+def _wait(job: Job) -> Snapshot:
+    """Follow a job to its end; Ctrl-C ends it."""
+    try:
+        while not job.wait(LOOK_S):
+            _show_progress(job.snapshot())
+    except KeyboardInterrupt:
+        job.stop()
+        job.wait()
+    return job.snapshot()
 
 
 def _plan(path: Path) -> Plan | str:

@@ -52,7 +52,7 @@ def test_a_clean_project_passes(tmp_path: Path) -> None:
         "profiler/__main__.py": "import hardware_db.load",
         "hardware_db/load.py": "import planner",
         "profiler/worker.py": "import torch",
-        "profiler/trace/run.py": "import torch",
+        "profiler/trace/child/run.py": "import torch",
         "ui/pages.py": "import streamlit, planner, hardware_db, profiler",
     }
     result = lint(write_tree(tmp_path, CLEAN | allowed))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAVY_FOR_A_COMMAND_LINE = ("streamlit", "pandas", "plotly", "pyarrow")
-IN_THE_CHILD_PROCESS = ("profiler.worker", "profiler.trace")
+IN_THE_CHILD_PROCESS = ("profiler.worker", "profiler.trace.child")
 
 PROGRAM = """
 import importlib, importlib.abc, importlib.machinery, json, sys

@@ -26,7 +26,7 @@ EXTRA = {
     "planner.__main__": frozenset({"hardware_db"}),  # a command line reads the data and hands it in
     "profiler.__main__": frozenset({"hardware_db"}),
     "profiler.worker": TORCH_FAMILY,  # the child process
-    "profiler.trace": TORCH_FAMILY,  # runs in the child process only
+    "profiler.trace.child": TORCH_FAMILY,  # the tracing child process
 }
 # Figures are pure functions of a plan.
 NO_STREAMLIT = ("ui.charts", "ui.locales")
@@ -108,7 +108,7 @@ def test_a_broken_wall_is_found(tmp_path: Path, path: str, text: str) -> None:
         ("planner/memory/weights.py", "import math\nimport numpy as np\nfrom pydantic import BaseModel"),
         ("planner/model/registry.py", "import importlib\nimportlib.import_module(f'planner.model.{name}')"),
         ("profiler/worker.py", "import torch\nfrom transformers import AutoModelForCausalLM"),
-        ("profiler/trace/run.py", "import torch"),
+        ("profiler/trace/child/run.py", "import torch"),
         ("ui/charts/bars.py", "import plotly.graph_objects as go"),
         ("app.py", "import streamlit as st\nfrom ui import pages"),
     ],

@@ -1,0 +1,365 @@
+"""What a trace says: peaks by phase with their owners, the timeline, the ledger, and where a card runs out."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from planner.ledger import Category, Entry, Layer, Ledger, Phase, make_ledger
+from profiler.allocator.replay import RanOut, Replay, replay
+from profiler.allocator.settings import AllocatorSettings
+from profiler.documents import MeasuredPhase
+from profiler.report import Group, PhaseFigures, StorageNote
+from profiler.trace.record import Mark, Trace
+from profiler.trace.workspaces import WORKSPACE
+from profiler.worker.grouping import ModelShapes, place
+from profiler.worker.storages import Storage
+
+TRACED: Final = "traced"
+"""Stands where a formula and a reference stand in a predicted entry."""
+
+NUM_LARGEST: Final = 20
+MAX_POINTS: Final = 600
+PHASES: Final[tuple[MeasuredPhase, ...]] = ("rest", "forward", "loss", "backward", "optimizer_step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The timeline at one event, the fullest of its stretch.
+
+    Attributes:
+        event: Position in the events.
+        step: Step.
+        phase: Phase.
+        allocated_bytes: Blocks in use.
+        reserved_bytes: Segments held.
+        categories: Live bytes by category.
+    """
+
+    event: int
+    step: int
+    phase: str
+    allocated_bytes: int
+    reserved_bytes: int
+    categories: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Where a card ran out.
+
+    Attributes:
+        at: The allocator's figures.
+        step: Step.
+        phase: Phase.
+        module: Module that asked.
+        op: Operator that asked.
+    """
+
+    at: RanOut
+    step: int
+    phase: str
+    module: str
+    op: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one allocator on one card makes of a trace. Peaks are those of the last step unless said otherwise.
+
+    Attributes:
+        phases: The phases of the last step, each at its fullest moment.
+        peak_allocated_bytes: `max_memory_allocated` over the whole run.
+        peak_reserved_bytes: `max_memory_reserved` over the whole run.
+        peak_tensor_bytes: Live storages, without rounding, over the whole run.
+        phase: Fullest phase of the last step by allocated bytes; the phase it ran out in if it ran out.
+        ran_out: Where the card ran out, None if the run came to its end.
+        retries: How often everything cached was given back.
+        timeline: The whole run, at most `MAX_POINTS` points.
+    """
+
+    phases: tuple[PhaseFigures, ...]
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    peak_tensor_bytes: int
+    phase: str
+    ran_out: Stop | None
+    retries: int
+    timeline: tuple[Point, ...]
+
+    def figures(self, phase: str) -> PhaseFigures | None:
+        """The figures of a phase, None if it was not reached."""
+        return next((figures for figures in self.phases if figures.phase == phase), None)
+
+    @property
+    def fullest(self) -> PhaseFigures | None:
+        """The fullest phase of the last step, None if the run never came there."""
+        return max(self.phases, key=lambda figures: figures.peak_allocated_bytes, default=None)
+
+    def categories(self) -> dict[str, int]:
+        """Allocated bytes by category at the fullest moment, largest first."""
+        totals: dict[str, int] = {}
+        for group in self.fullest.groups if self.fullest else ():
+            if group.layer == "allocated":
+                totals[group.category] = totals.get(group.category, 0) + group.bytes
+        return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
+    def ledger(self) -> Ledger:
+        """The trace as a ledger: one entry per kind and size, alive where it had that size."""
+        phases_of: dict[Group, list[Phase]] = {}
+        for figures in self.phases:
+            for group in figures.groups:
+                phases_of.setdefault(group, []).append(Phase(figures.phase))
+        entries = (_entry(group, phases) for group, phases in phases_of.items())
+        return make_ledger(entries, tuple(Phase(figures.phase) for figures in self.phases))
+
+
+def answer(
+    trace: Trace,
+    settings: AllocatorSettings,
+    capacity_bytes: int | None = None,
+    total_bytes: int | None = None,
+) -> Answer:
+    """Replay a trace and find its owners.
+
+    Args:
+        trace: The run.
+        settings: The allocator's.
+        capacity_bytes: What the card can give the allocator, None for no limit.
+        total_bytes: Memory of the whole card, None: the capacity.
+    """
+    seen = replay(trace.requests(), settings, capacity_bytes, total_bytes)
+    reading = _Reading(trace, seen)
+    figures = reading.figures()
+    fullest = max(figures, key=lambda one: one.peak_allocated_bytes, default=None)
+    stop = reading.stop()
+    phase = stop.phase if stop is not None else fullest.phase if fullest is not None else ""
+    return Answer(
+        phases=figures,
+        peak_allocated_bytes=seen.peak_allocated_bytes,
+        peak_reserved_bytes=seen.peak_reserved_bytes,
+        peak_tensor_bytes=reading.peak_tensor_bytes,
+        phase=phase,
+        ran_out=stop,
+        retries=seen.retries,
+        timeline=reading.timeline(),
+    )
+
+
+def tensor_peaks(trace: Trace) -> dict[str, int]:
+    """Highest live bytes of each phase of the last step, storages alone: what a tracker on a CPU counts."""
+    live = 0
+    levels: list[int] = []
+    sizes = trace.storages.bytes
+    for event in trace.events:
+        live += sizes[event] if event >= 0 else -sizes[-event - 1]
+        levels.append(live)
+    peaks: dict[str, int] = {}
+    for phase, span in _Spans(trace.marks).spans(trace.steps, len(levels)):
+        peaks[phase] = max(peaks.get(phase, 0), *(levels[index] for index in span))
+    return peaks
+
+
+class _Spans:
+    """Which mark is in force at an event."""
+
+    def __init__(self, marks: Sequence[Mark]) -> None:
+        self._marks = marks
+        self._starts = [mark.event for mark in marks]
+
+    def at(self, event: int) -> Mark | None:
+        index = bisect_right(self._starts, event) - 1
+        return self._marks[index] if index >= 0 else None
+
+    def spans(self, step: int, events: int) -> Iterator[tuple[str, range]]:
+        """Phases of a step with the events in them, as far as the run came.
+
+        A phase begins with what the event before it left.
+        """
+        for index, mark in enumerate(self._marks):
+            end = self._marks[index + 1].event if index + 1 < len(self._marks) else events
+            span = range(max(mark.event - 1, 0), min(end, events))
+            if mark.step == step and span:
+                yield mark.phase, span
+
+
+class _Reading:
+    """One pass over a replayed trace."""
+
+    def __init__(self, trace: Trace, seen: Replay) -> None:
+        self._trace = trace
+        self._seen = seen
+        self._storages = trace.storages.storages()
+        self._shapes = trace.shapes()
+        self._spans = _Spans(trace.marks)
+        self._num_events = len(seen.allocated_bytes)
+        self.peak_tensor_bytes = self._peak_tensors()
+
+    def figures(self) -> tuple[PhaseFigures, ...]:
+        """The phases of the last step in order."""
+        best = self._fullest()
+        wanted = {event: phase for phase, event in best.items()}
+        found = {}
+        for event, alive in self._alive_at(sorted(wanted)):
+            found[wanted[event]] = self._phase(wanted[event], event, alive)
+        return tuple(found[phase] for phase in PHASES if phase in found)
+
+    def _fullest(self) -> dict[str, int]:
+        """By phase of the last step: the event after which most was allocated."""
+        best: dict[str, int] = {}
+        allocated = self._seen.allocated_bytes
+        for phase, span in self._spans.spans(self._trace.steps, self._num_events):
+            event = max(span, key=allocated.__getitem__)
+            if phase not in best or allocated[event] > allocated[best[phase]]:
+                best[phase] = event
+        return best
+
+    def _alive_at(self, wanted: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """Numbers of the storages alive after each of the wanted events, which are in order."""
+        alive: dict[int, None] = {}
+        ends = iter(wanted)
+        end = next(ends, None)
+        for index, event in enumerate(self._trace.events):
+            if event >= 0:
+                alive[event] = None
+            else:
+                alive.pop(-event - 1, None)
+            if index == end:
+                yield index, list(alive)
+                end = next(ends, None)
+
+    def _phase(self, phase: str, event: int, alive: list[int]) -> PhaseFigures:
+        allocated, reserved = self._seen.allocated_bytes[event], self._seen.reserved_bytes[event]
+        storages = [self._storages[number] for number in alive]
+        span = [s for p, s in self._spans.spans(self._trace.steps, self._num_events) if p == phase]
+        return PhaseFigures(
+            phase=cast("MeasuredPhase", phase),
+            peak_allocated_bytes=allocated,
+            peak_reserved_bytes=max(self._seen.reserved_bytes[index] for one in span for index in one),
+            groups=tuple(_groups(storages, self._shapes, phase, self._trace.steps, allocated, reserved)),
+            largest=tuple(_largest(storages, self._shapes, phase, self._trace.steps)),
+        )
+
+    def stop(self) -> Stop | None:
+        """Where the card ran out, by name."""
+        at = self._seen.ran_out
+        if at is None:
+            return None
+        mark = self._spans.at(at.event)
+        storage = self._storages[self._trace.events[at.event]]
+        return Stop(
+            at=at,
+            step=0 if mark is None else mark.step,
+            phase="load" if mark is None else mark.phase,
+            module=storage.module,
+            op=storage.op,
+        )
+
+    def timeline(self) -> tuple[Point, ...]:
+        """The fullest event of each stretch, with what was alive by category."""
+        stretch = -(-self._num_events // MAX_POINTS) or 1
+        allocated, reserved = self._seen.allocated_bytes, self._seen.reserved_bytes
+        starts = range(0, self._num_events, stretch)
+        chosen = [
+            max(range(start, min(start + stretch, self._num_events)), key=allocated.__getitem__)
+            for start in starts
+        ]
+        points = []
+        for event, totals in self._totals_at(chosen):
+            mark = self._spans.at(event)
+            points.append(
+                Point(
+                    event=event,
+                    step=0 if mark is None else mark.step,
+                    phase="load" if mark is None else mark.phase,
+                    allocated_bytes=allocated[event],
+                    reserved_bytes=reserved[event],
+                    categories=totals,
+                )
+            )
+        return tuple(points)
+
+    def _totals_at(self, wanted: list[int]) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
+        names = [_place(storage, self._shapes, "", storage.born_in_step)[0] for storage in self._storages]
+        totals = dict.fromkeys((category.value for category in Category), 0)
+        ends = iter(wanted)
+        end = next(ends, None)
+        sizes = self._trace.storages.bytes
+        for index, event in enumerate(self._trace.events[: self._num_events]):
+            number = event if event >= 0 else -event - 1
+            totals[names[number]] += sizes[number] if event >= 0 else -sizes[number]
+            if index == end:
+                yield index, tuple((name, size) for name, size in totals.items() if size)
+                end = next(ends, None)
+
+    def _peak_tensors(self) -> int:
+        live = peak = 0
+        sizes = self._trace.storages.bytes
+        for event in self._trace.events[: self._num_events]:
+            live += sizes[event] if event >= 0 else -sizes[-event - 1]
+            peak = max(peak, live)
+        return peak
+
+
+def _place(storage: Storage, shapes: ModelShapes, phase: str, step: int) -> tuple[str, str]:
+    """Category and name; workspaces of libraries stand where the planner puts them."""
+    if storage.kind == WORKSPACE:
+        return "cuda_context", storage.detail
+    return place(storage, shapes, phase, step)
+
+
+def _groups(
+    storages: list[Storage], shapes: ModelShapes, phase: str, step: int, allocated: int, reserved: int
+) -> Iterator[Group]:
+    """What is alive by kind, what rounding adds, and what the allocator holds in reserve."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for storage in storages:
+        total = totals.setdefault(_place(storage, shapes, phase, step), [0, 0])
+        total[0] += storage.bytes
+        total[1] += 1
+    for (category, name), (size, number) in sorted(
+        totals.items(), key=lambda item: (item[0][0], -item[1][0])
+    ):
+        yield _group(category, name, size, number=number)
+    rounding = allocated - sum(size for size, _ in totals.values())
+    if rounding > 0:
+        yield _group("allocator_cache", "block_rounding", rounding)
+    if reserved > allocated:
+        yield _group("allocator_cache", "cache", reserved - allocated, layer="reserved")
+
+
+def _group(category: str, name: str, size: int, *, number: int = 0, layer: str = "allocated") -> Group:
+    return Group.model_validate(
+        {"category": category, "name": name, "bytes": size, "num_storages": number, "layer": layer}
+    )
+
+
+def _largest(storages: list[Storage], shapes: ModelShapes, phase: str, step: int) -> Iterator[StorageNote]:
+    for storage in sorted(storages, key=lambda one: -one.bytes)[:NUM_LARGEST]:
+        category, name = _place(storage, shapes, phase, step)
+        yield StorageNote.model_validate(
+            {
+                "bytes": storage.bytes,
+                "category": category,
+                "name": name,
+                "module": storage.module,
+                "op": storage.op,
+                "shape": storage.shape,
+                "dtype": storage.dtype,
+                "made_in": storage.phase,
+            }
+        )
+
+
+def _entry(group: Group, phases: list[Phase]) -> Entry:
+    return Entry(
+        category=Category(group.category),
+        name=group.name,
+        bytes=group.bytes,
+        phases=frozenset(phases),
+        formula=TRACED,
+        symbols=(),
+        reference=TRACED,
+        layer=Layer(group.layer),
+        estimate=group.name.endswith("_backward_workspace"),
+    )

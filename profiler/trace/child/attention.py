@@ -1,0 +1,117 @@
+"""Scaled dot product attention on shape-only tensors, by the kernel that the target would take.
+
+A CPU build of PyTorch always decides for the CPU, so the choice is made here and the chosen operator is called
+directly, with what `scaled_dot_product_attention` in `aten/src/ATen/native/transformers/attention.cpp` does
+around it (masks, padding of heads).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from profiler.trace.attention_rules import AttentionCall, choose
+from profiler.trace.documents import Target
+
+Attend = Callable[..., Any]
+MASK_STEP = 16
+HEAD_STEP = 8
+
+
+def attention_for(target: Target) -> Attend:
+    """A stand-in for `torch.nn.functional.scaled_dot_product_attention`."""
+
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,  # PyTorch's signature
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        call = _describe(query, key, value, attn_mask, dropout_p, causal=is_causal, grouped=enable_gqa)
+        backend = choose(call, target)
+        if backend == "math":
+            return torch.ops.aten._scaled_dot_product_attention_math(  # noqa: SLF001  # an operator's name
+                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+            )[0]
+        mask = _as_bias(attn_mask, query.dtype)
+        given = (query, key, value, mask, dropout_p, is_causal, scale)
+        if target.device == "cpu":
+            return _cpu(*given)
+        return {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}[backend](*given)
+
+    return attend
+
+
+def _describe(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, *, causal: bool, grouped: bool
+) -> AttentionCall:
+    return AttentionCall(
+        heads=query.shape[-3],
+        key_heads=key.shape[-3],
+        queries=query.shape[-2],
+        keys=key.shape[-2],
+        head_dim=query.shape[-1],
+        value_dim=value.shape[-1],
+        dtype=str(query.dtype).removeprefix("torch."),
+        has_mask=mask is not None,
+        mask_needs_grad=mask is not None and mask.requires_grad,
+        dropout=dropout,
+        causal=causal,
+        grouped=grouped,
+        needs_grad=_needs_grad(query, key, value),
+        rows_are_dense=all(tensor.stride(-1) == 1 for tensor in (query, key, value)),
+    )
+
+
+def _needs_grad(*tensors: Any) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _as_bias(mask: Any, dtype: Any) -> Any:
+    """A mask of true and false as numbers to be added (`convert_boolean_attn_mask`)."""
+    if mask is None or mask.dtype is not torch.bool:
+        return mask
+    zero = torch.zeros((), dtype=dtype, device=mask.device)
+    return torch.where(mask.logical_not(), float("-inf"), zero)
+
+
+def _cpu(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any) -> Any:
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
+        query, key, value, dropout, causal, attn_mask=mask, scale=scale
+    )[0]
+
+
+def _flash(query: Any, key: Any, value: Any, _: Any, dropout: float, causal: bool, scale: Any) -> Any:
+    """Heads are padded to a multiple of 8, and the scale stays that of the true size."""
+    size = query.shape[-1]
+    missing = -size % HEAD_STEP
+    if missing:
+        query, key, value = (pad(tensor, (0, missing)) for tensor in (query, key, value))
+    out = torch.ops.aten._scaled_dot_product_flash_attention(  # noqa: SLF001
+        query, key, value, dropout, causal, False, scale=size**-0.5 if scale is None else scale
+    )[0]
+    return out[..., :size] if missing else out
+
+
+def _efficient(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any) -> Any:
+    """The mask's rows are padded to a multiple of 16 (`preprocess_mask`)."""
+    if mask is not None:
+        size = mask.shape[-1]
+        if size % MASK_STEP:
+            mask = pad(mask, (0, -size % MASK_STEP))[..., :size]
+        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+    return torch.ops.aten._scaled_dot_product_efficient_attention(  # noqa: SLF001
+        query, key, value, mask, _needs_grad(query, key, value), dropout, causal, scale=scale
+    )[0]
+
+
+def _cudnn(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any) -> Any:
+    keep = _needs_grad(query, key, value)
+    return torch.ops.aten._scaled_dot_product_cudnn_attention(  # noqa: SLF001
+        query, key, value, mask, keep, dropout, causal, False, scale=scale
+    )[0]

@@ -1,0 +1,153 @@
+"""One trace from request to record."""
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+import transformers
+
+from planner.scenario import Scenario
+from profiler.documents import MeasuredPhase
+from profiler.events import Progress, Refused, Request, Result, Started
+from profiler.trace.child.recorder import Recorder
+from profiler.trace.child.stand_ins import in_force
+from profiler.trace.documents import Target, TraceOptions, Versions
+from profiler.trace.record import Trace, WorkspaceNote, columns_from
+from profiler.worker.channel import Beat, Channel
+from profiler.worker.meters import shapes_of
+from profiler.worker.steps import Loop
+from profiler.worker.tracker import adopt_model, adopt_optimizer
+from profiler.worker.workloads import CannotBuildError, Workload, build, cannot_build
+
+STEPS: Final = 2
+"""The first makes the optimizer's states, the second is the one that is read."""
+
+SHAPES_ONLY: Final[Any] = "meta"
+"""The device without memory, in place of one of those that a step is measured on."""
+
+VALUE_WANTED: Final = ("cannot be called on meta tensors", "meta tensors", "Meta tensors")
+OnPhase = Callable[[int, MeasuredPhase], None]
+
+
+def serve(channel: Channel, beat: Beat, request: Request, scenario: Scenario, options: TraceOptions) -> int:
+    """Trace and tell the parent. Returns the exit code."""
+    torch.set_num_threads(1)
+    name = f"shapes for {options.target.device}"
+    channel.send(Started(pid=os.getpid(), torch=torch.__version__, device="cpu", device_name=name))
+    channel.send(Progress(step=0, steps=STEPS, fraction=0.0, code="building"))
+
+    def on_phase(step: int, phase: MeasuredPhase) -> None:
+        done = (step - 1 + _SHARES[phase]) / STEPS
+        channel.send(Progress(step=step, steps=STEPS, phase=phase, fraction=done, code="tracing"))
+
+    try:
+        trace = make_trace(scenario, request.scenario, request.config, options.target, on_phase)
+    except CannotBuildError as error:
+        channel.send(Refused(remarks=(error.remark,)))
+        return 0
+    beat.sample()
+    beat.stop()
+    trace = trace.model_copy(update={"peak_resident_bytes": beat.peak_resident_bytes})
+    channel.send(Progress(step=STEPS, steps=STEPS, fraction=1.0, code="writing"))
+    channel.send(Result(report=trace.model_dump(mode="json")))
+    return 0
+
+
+_SHARES: Final[dict[MeasuredPhase, float]] = {
+    "rest": 0.0,
+    "forward": 0.0,
+    "loss": 0.35,
+    "backward": 0.4,
+    "optimizer_step": 0.9,
+}
+
+
+def make_trace(
+    scenario: Scenario,
+    document: Mapping[str, Any],
+    config: Mapping[str, Any],
+    target: Target,
+    on_phase: OnPhase = lambda _, __: None,
+) -> Trace:
+    """Run two steps on shape-only tensors.
+
+    Args:
+        scenario: What to run.
+        document: The same as plain values, for the record.
+        config: Keys of the model's config.json.
+        target: The device whose step is followed.
+        on_phase: Called with step and phase at every change of phase.
+
+    Raises:
+        CannotBuildError: No class for this model, settings it refuses, or a model that decides by values.
+    """
+    start_s = time.perf_counter()
+    with in_force(target):
+        workload = build(scenario, config, SHAPES_ONLY)
+        built_s = time.perf_counter()
+        recorder = Recorder(target)
+        try:
+            _run(workload, recorder, on_phase)
+        except (RuntimeError, NotImplementedError) as error:
+            if not any(words in str(error) for words in VALUE_WANTED):
+                raise
+            raise cannot_build("depends_on_values", "model", config.get("model_type"), error) from error
+        traced_s = time.perf_counter()
+        shapes = shapes_of(workload)
+    columns = columns_from(recorder.changes())
+    parameters = list(workload.model.parameters())
+    return Trace(
+        scenario=dict(document),
+        config=dict(config),
+        target=target,
+        versions=_versions(),
+        storages=columns.storages,
+        events=columns.events,
+        marks=columns.marks,
+        steps=STEPS,
+        vocab_size=shapes.vocab_size,
+        parameter_shapes=tuple(sorted(shapes.parameters)),
+        params_total=sum(parameter.numel() for parameter in parameters),
+        params_trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        workspaces=tuple(
+            WorkspaceNote(name=one.name, source=one.source, estimate=one.estimate)
+            for one in recorder.workspaces.values()
+        ),
+        build_s=built_s - start_s,
+        trace_s=traced_s - built_s,
+    )
+
+
+def _run(workload: Workload, recorder: Recorder, on_phase: OnPhase) -> None:
+    names = {id(parameter): name for name, parameter in workload.model.named_parameters()}
+    step = 0
+
+    def enter(phase: MeasuredPhase) -> None:
+        recorder.enter_phase(phase)
+        on_phase(step, phase)
+
+    handles = adopt_model(recorder, workload.model)
+    loop = Loop(workload, enter, recorder)
+    with recorder.watching_modules(workload.model), recorder, loop.marking():
+        for step in range(1, STEPS + 1):  # read by `enter`
+            gc.collect()
+            recorder.start_step(step)
+            enter("rest")
+            loop.step()
+            for optimizer in workload.optimizers():
+                adopt_optimizer(recorder, optimizer, names)
+    for handle in handles:
+        handle.remove()
+
+
+def _versions() -> Versions:
+    peft: Any = sys.modules.get("peft")
+    return Versions(
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        peft="" if peft is None else str(peft.__version__),
+    )

@@ -1,0 +1,99 @@
+"""Where PyTorch does one thing on CUDA and another on shape-only tensors, the former is put in place.
+
+Each stand-in says what differs and where PyTorch decides it. They are in force only inside `in_force`.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _foreach_utils
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import masking_utils
+
+from profiler.trace.child.attention import attention_for
+from profiler.trace.documents import Target
+
+Shapes = Callable[[], list[str]]
+PACKED = "find_packed_sequence_indices"
+
+
+@contextmanager
+def in_force(target: Target) -> Iterator[None]:
+    """Put the stand-ins in place, and the originals back afterwards."""
+    functional = torch.nn.functional
+    with ExitStack() as stack:
+
+        def replace(owner: Any, name: str, value: Any) -> None:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
+
+        replace(functional, "scaled_dot_product_attention", attention_for(target))
+        replace(masking_utils, PACKED, _unpacked(getattr(masking_utils, PACKED)))
+        replace(_foreach_utils, "_get_fused_kernels_supported_devices", _also_shapes("fused"))
+        if target.device == "cuda":
+            replace(_foreach_utils, "_get_foreach_kernels_supported_devices", _also_shapes("foreach"))
+            replace(functional, "dropout", _dropout(functional.dropout))
+            replace(functional, "softmax", _softmax(functional.softmax))
+        for module in _users_of_supported_devices():
+            for name in ("_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"):
+                if hasattr(module, name):
+                    replace(module, name, getattr(_foreach_utils, name))
+        yield
+
+
+def _users_of_supported_devices() -> list[Any]:
+    """Modules of optimizers, which import the lists by name."""
+    return [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
+
+
+def _also_shapes(kind: str) -> Shapes:
+    """Optimizers ask which devices have kernels (`torch/utils/_foreach_utils.py`); shape-only tensors join."""
+    original: Shapes = getattr(_foreach_utils, f"_get_{kind}_kernels_supported_devices")
+    return lambda: [*original(), "meta"]
+
+
+def _dropout(original: Callable[..., Any]) -> Callable[..., Any]:
+    """On CUDA dropout is one operator that keeps a mask of one byte an element (`Dropout.cpp`)."""
+
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:  # noqa: A002
+        if training and 0 < p < 1 and not inplace and input.device.type == "meta":
+            return torch.native_dropout(input, p, train=True)[0]
+        return original(input, p, training, inplace)
+
+    return dropout
+
+
+def _softmax(original: Callable[..., Any]) -> Callable[..., Any]:
+    """On CUDA a softmax from half to fp32 makes no fp32 copy of its input (`SoftMax.cpp`)."""
+
+    def softmax(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
+        if input.dtype is torch.float16 and dtype is torch.float32 and input.device.type == "meta":
+            return torch._softmax(input, dim, half_to_float=True)  # noqa: SLF001  # an operator's name
+        return original(input, dim, _stacklevel, dtype)
+
+    return softmax
+
+
+class _NotPacked(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed by the type checker
+    """Answers that all values are as they are where no sequences are packed: shape-only tensors have none."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator."""
+        if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001  # an operator's name
+            return True
+        return func(*args, **(kwargs or {}))
+
+
+def _unpacked(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Transformers looks at the positions' values for sequences packed in a row; batches here have none."""
+
+    def find(position_ids: Any) -> Any:
+        with _NotPacked():
+            return original(position_ids)
+
+    return find
