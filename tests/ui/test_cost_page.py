@@ -84,6 +84,9 @@ def test_the_default_question_has_a_cheapest_hour() -> None:
     best = choice.cheapest(rows, today())
     assert best is not None
     assert usd(best.usd_per_hour or 0) in headline(page)
+    assert best.rented is not None
+    if (best.rented.instances or 1) > 1:
+        assert f"the job spans {best.rented.instances} machines" in html(page)
     assert f"{sum(r.status is Status.FITS for r in rows)} offers fit" in html(page)
 
 

@@ -64,6 +64,8 @@ def why(rows: Sequence[Row], kind: Kind, today: date, words: Words) -> Safe:
         return limits if rows else words.html("cost.why.own_empty" if kind is Kind.OWN else "cost.why.empty")
     where = place(best, words)
     rent = rent_text(best, words)
+    if best.rented is not None and (best.rented.instances or 1) > 1:
+        rent = words("cost.why.spans", rent=rent, n=whole(best.rented.instances or 1))
     if kind is Kind.OWN or best.quote.date is None:
         key = "cost.why.own" if best.quote.name else "cost.why.own_unnamed"
         first = words.html(key, name=best.quote.name, rent=rent)
