@@ -64,6 +64,7 @@ class Result:
         plan: The plan of the very question that was measured, None where it cannot be planned any more.
         comparison: Both, laid side by side; None without a plan.
         peak: The fullest measured phase, None if no phase was reached.
+        expected: The phase that the plan expected to be the fullest, of those that were measured.
         headline: The outermost figure that was measured, beside its prediction.
         headline_layer: Who counts it.
         gaps: What explains the difference at the peak, largest first.
@@ -75,6 +76,7 @@ class Result:
     plan: Plan | None
     comparison: Comparison | None
     peak: Phase | None
+    expected: Phase | None
     headline: Pair
     headline_layer: Layer
     gaps: tuple[Pair, ...]
@@ -128,6 +130,7 @@ def result_of(report: Report) -> Result:
         plan=plan,
         comparison=comparison,
         peak=peak,
+        expected=_expected(comparison),
         headline=layers[top],
         headline_layer=top,
         gaps=_gaps(at_peak, outside),
@@ -147,6 +150,12 @@ def question_of(report: Report) -> Document:
 def _plan(report: Report) -> Plan | None:
     plan = answer(question_of(report)).plan
     return plan if plan is not None and plan.resolved.is_training and len(plan.devices) == 1 else None
+
+
+def _expected(comparison: Comparison | None) -> Phase | None:
+    if comparison is None or not comparison.phases:
+        return None
+    return max(comparison.phases, key=lambda each: each.total.predicted_bytes or 0).phase
 
 
 def _layers(report: Report, comparison: Comparison | None) -> dict[Layer, Pair]:

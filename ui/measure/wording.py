@@ -156,7 +156,9 @@ def remark_text(remark: Remark, words: Words) -> str:
 
 def _remark(remark: Remark, words: Words) -> str:
     key = f"measure.remark.{remark.code}"
-    return words(key) if words.has(key) else words("measure.remark.other", code=remark.code)
+    if not words.has(key):
+        return words("measure.remark.other", code=remark.code)
+    return words(key, **{"detail": "", **remark.params})
 
 
 def _value(value: Param) -> str:
@@ -216,9 +218,12 @@ def result_why(result: Result, words: Words) -> Safe:
     if result.report.outcome == "out_of_memory":
         return _out_of_memory_why(result, words)
     equal = [pair for pair in result.parts if _equal(pair, result)]
-    if len(equal) == len(result.parts):
-        return words.html("measure.why.all_equal")
     sentences = []
+    if result.expected is not None and result.peak is not None and result.expected is not result.peak:
+        came, expected = phase_while(result.peak.value, words), phase_while(result.expected.value, words)
+        sentences.append(words.html("measure.why.other_phase", came=came, expected=expected))
+    if len(equal) == len(result.parts):
+        return Safe(" ".join([*sentences, words.html("measure.why.all_equal")]))
     if equal:
         names = [words(f"part.{pair.name}") for pair in equal]
         listed = words("measure.why.and").join(filter(None, [", ".join(names[:-1]), names[-1]]))
