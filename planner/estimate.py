@@ -10,7 +10,7 @@ from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, Verd
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
 from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
-from planner.training import trainable_params, training_ledger
+from planner.training import trainable_params, training_ledgers
 from planner.validation import check, model_for
 
 SEVERITY = (Verdict.FITS, Verdict.TIGHT, Verdict.UNKNOWN, Verdict.DOES_NOT_FIT)
@@ -39,7 +39,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     defaults += tuple((path, str(value)) for path, value in fitted.items())
     shares = place_job(resolved, model, tables)
     if resolved.is_training:
-        ledgers = tuple(training_ledger(share, resolved, model, tables) for share in shares)
+        ledgers = training_ledgers(shares, resolved, model, tables)
         serving = None
     else:
         ledgers = serving_ledgers(shares, resolved, model, tables)

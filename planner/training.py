@@ -6,6 +6,7 @@ from planner.hardware import Tables
 from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, make_ledger
 from planner.memory import runtime
 from planner.memory.inventory import Division, Tensor, inventory
+from planner.memory.layer_view import LayerForm
 from planner.memory.terms import item
 from planner.memory.trainable import adapter_tensors
 from planner.model.spec import ModelSpec
@@ -30,7 +31,7 @@ from planner.training_states import (
 )
 from planner.training_step import FORWARD_AND_LOSS, Step, kept_output_entries, saved_entries
 
-__all__ = ["host_need", "trainable_params", "training_ledger"]
+__all__ = ["host_need", "trainable_params", "training_ledger", "training_ledgers"]
 
 
 def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> Ledger:
@@ -42,10 +43,35 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
         model: The model.
         tables: Constants of the hardware tables.
     """
-    setup = setup_for(share, scenario, model)
+    return training_ledgers((share,), scenario, model, tables)[0]
+
+
+def training_ledgers(
+    shares: Sequence[Share], scenario: Scenario, model: ModelSpec, tables: Tables
+) -> tuple[Ledger, ...]:
+    """The same for every group; what equal divisions have in common is worked out once."""
+    setups: dict[tuple[int, ...], Setup] = {}
+    forms: dict[tuple[int, int, bool], LayerForm] = {}
+    ledgers = []
+    for share in shares:
+        key = (share.tensor, share.context, share.shard)
+        if key not in setups:
+            setups[key] = setup_for(share, scenario, model)
+        ledgers.append(_ledger(share, setups[key], scenario, model, tables, forms))
+    return tuple(ledgers)
+
+
+def _ledger(
+    share: Share,
+    setup: Setup,
+    scenario: Scenario,
+    model: ModelSpec,
+    tables: Tables,
+    forms: dict[tuple[int, int, bool], LayerForm],
+) -> Ledger:
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)
-    step = Step(share, setup, model, tensors, trained)
+    step = Step(share, setup, model, tensors, trained, forms)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
         *master_entries(setup, groups),
@@ -62,7 +88,8 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
         *communication_entries(step, tensors, groups),
         *runtime_entries(share, scenario, tables),
     ]
-    return make_ledger([*entries, _allocator_cache(entries, scenario, tables)], TRAINING_PHASES)
+    live_bytes = make_ledger(entries, TRAINING_PHASES).peak(Layer.ALLOCATED)[1]
+    return make_ledger([*entries, _allocator_cache(live_bytes, scenario, tables)], TRAINING_PHASES)
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:
@@ -102,10 +129,8 @@ def _offloaded(setup: Setup, entries: list[Entry]) -> list[Entry]:
     return [] if setup.parallel.offload.parameters != "none" else entries
 
 
-def _allocator_cache(entries: Sequence[Entry], scenario: Scenario, tables: Tables) -> Entry:
+def _allocator_cache(peak: int, scenario: Scenario, tables: Tables) -> Entry:
     share = runtime.slack_frac(scenario.runtime.allocator, tables)
-    live = [entry for entry in entries if entry.layer is Layer.ALLOCATED]
-    peak = max(sum(entry.bytes for entry in live if phase in entry.phases) for phase in TRAINING_PHASES)
     return item(
         Category.ALLOCATOR, "allocator_cache", -(-share * peak // 1), "ceil(f*A)", {"f": share, "A": peak},
         "allocator_slack", layer=Layer.RESERVED, estimate=True,

@@ -5,6 +5,7 @@ gradients; at the first layer one layer's activations and almost all gradients; 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
@@ -15,7 +16,7 @@ from planner.training_gather import gathered_entries, unit_gradient_entries
 from planner.training_loss import WHOLE_LOGITS_NEVER, final_norm_entry, fullest, saved_head_entries
 from planner.training_once import embedding_entries, once_entries
 from planner.training_setup import Setup
-from planner.training_states import gradient_phases, total
+from planner.training_states import gradient_phases
 from planner.training_step import (
     BACKWARD,
     Kind,
@@ -31,6 +32,7 @@ from planner.training_step import (
 )
 from planner.units import ceil_div
 
+SELECTIVE: Final = frozenset({"selective_op", "selective_attention"})
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer", "litgpt"})
 
 
@@ -38,25 +40,28 @@ def backward_entries(step: Step) -> list[Entry]:
     """The fullest of the four moments."""
     if not step.kinds:
         return []
-    moments = [_at_last_layer(step), _at_first_layer(step), _at_embedding(step)]
+    all_saved, once = held_layers(step, BACKWARD), once_entries(step, BACKWARD)
+    others = held_layers(step, BACKWARD, step.share.in_flight - 1)
+    layer = _working_layer(step, step.largest)
+    first = layer if step.first is step.largest else _working_layer(step, step.first)
+    moments = [
+        _at_last_layer(step, [*all_saved, *once], layer),
+        _at_first_layer(step, [*others, *once], first),
+        _at_embedding(step, others),
+    ]
     if step.share.holds_head and step.model.head is not None:
-        moments.append(_at_head(step))
+        moments.append(_at_head(step, all_saved, once))
     return fullest(moments)
 
 
-def _at_head(step: Step) -> list[Entry]:
+def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entry]:
     """The head's own backward: everything saved is there, and the gradients of logits, head and its input."""
     setup = step.setup
     casts = [] if setup.checkpointed else cast_entries(step, BACKWARD)
-    around = [
-        *held_layers(step, BACKWARD),
-        *casts,
-        *once_entries(step, BACKWARD),
-        *_stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
-        *gathered_entries(step, 1, BACKWARD),
-    ]
+    around = [*all_saved, *casts, *once, *gathered_entries(step, 1, BACKWARD)]
     product = [
         *saved_head_entries(step, BACKWARD),
+        *_stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
         *_logit_gradients(step),
         *_head_gradient(step, setup.compute_bytes),
     ]
@@ -64,6 +69,7 @@ def _at_head(step: Step) -> list[Entry]:
         return [*around, *product]
     cast_back = [
         final_norm_entry(step, BACKWARD),
+        *_stream_gradient(step, 1, "stream_gradient", "head_backward"),
         *_head_gradient(step, setup.compute_bytes + setup.param_bytes),
     ]
     return [*around, *fullest((product, cast_back))]
@@ -106,59 +112,66 @@ def _head_gradient(step: Step, e: int) -> list[Entry]:
     ]
 
 
-def _at_last_layer(step: Step) -> list[Entry]:
+@dataclass(frozen=True, slots=True)
+class _Working:
+    """The layer whose backward runs: what it keeps (made again if checkpointed), and its gradients."""
+
+    kept: list[Entry]
+    gradients: list[Entry]
+
+
+def _working_layer(step: Step, kind: Kind) -> _Working:
+    again = step.setup.checkpointed or step.setup.training.checkpointing in SELECTIVE
+    name = "recomputed_layer" if again else "saved_activations"
+    return _Working(layer_entries(step, kind, 1, BACKWARD, name), layer_gradients(step, kind))
+
+
+def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
     """Everything saved is there; the last layer is computed again where it was checkpointed."""
-    held = held_layers(step, BACKWARD)
-    if step.setup.checkpointed or step.setup.training.checkpointing in {
-        "selective_op",
-        "selective_attention",
-    }:
-        held += layer_entries(
-            step, step.largest, checkpoint_interval(step.setup), BACKWARD, "recomputed_layer"
-        )
+    setup, interval = step.setup, checkpoint_interval(step.setup)
+    if interval > 1:
+        held = [*held, *layer_entries(step, step.largest, interval, BACKWARD, "recomputed_layer")]
+    elif setup.checkpointed or setup.training.checkpointing in SELECTIVE:
+        held = [*held, *layer.kept]
     else:
-        held += cast_entries(step, BACKWARD)
-    above = [t for t in step.trained if t.place == "head"]
+        held = [*held, *cast_entries(step, BACKWARD)]
+    above = step.trained_at["head"]
     if step.model.tie_word_embeddings and step.share.holds_head:
-        above += [t for t in step.trained if t.place == "embedding"]
+        above += step.trained_at["embedding"]
     return [
         *held,
-        *once_entries(step, BACKWARD),
-        *layer_gradients(step, step.largest),
-        *_gradients(step, total(above)),
+        *layer.gradients,
+        *_gradients(step, above),
         *gathered_entries(step, 2, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
 
 
-def _at_first_layer(step: Step) -> list[Entry]:
+def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
     """One layer's tensors, and the gradients of all that lies above it."""
-    first = step.first
-    others = total(t for t in step.trained if t.place != "embedding")
-    less = first.layer.params if step.setup.adapter is None else 0
-    name = "recomputed_layer" if step.setup.checkpointed else "saved_activations"
+    above = step.trained_params - step.trained_at["embedding"]
+    less = step.first.layer.params if step.setup.adapter is None else 0
     return [
-        *held_layers(step, BACKWARD, step.share.in_flight - 1),
-        *layer_entries(step, first, 1, BACKWARD, name),
+        *held,
+        *layer.kept,
         *kept_cache(step, BACKWARD, but_first=True),
-        *once_entries(step, BACKWARD),
         *_retained_by_fsdp(step),
-        *layer_gradients(step, first),
-        *_gradients(step, max(0, others - less)),
+        *layer.gradients,
+        *_gradients(step, max(0, above - less)),
         *gathered_entries(step, 1, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
 
 
-def _at_embedding(step: Step) -> list[Entry]:
+def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
     """All gradients, with the gradient of the stream, or with those that a tied head and embedding add up."""
     tied = _tied_gradients(step)
     return [
-        *held_layers(step, BACKWARD, step.share.in_flight - 1),
+        *others,
         *(tied or _stream_gradient(step, 1, "stream_gradient")),
         *kept_cache(step, BACKWARD),
         *embedding_entries(step, BACKWARD),
-        *_gradients(step, total(step.trained)),
+        *_gradients(step, step.trained_params),
         *gathered_entries(step, 0, BACKWARD),
     ]
 

@@ -1,7 +1,7 @@
 """What of a training scenario is not modelled yet: fields with a warning; the plan still gives the nearest figure."""
 
 from planner.memory.adapters import PROMPT_METHODS
-from planner.memory.layer_forms import RECURRENT
+from planner.memory.layer_view import RECURRENT
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
 

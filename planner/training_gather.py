@@ -8,7 +8,6 @@ from planner.memory.formats import packed_bits
 from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.training_setup import Setup
-from planner.training_states import total
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -90,7 +89,7 @@ def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
         return []
     unit, e = units(step, step.held).layer, setup.compute_bytes
     if step.share.num_stages > 1:
-        unit, e = total(step.trained), setup.gradient_bytes
+        unit, e = step.trained_params, setup.gradient_bytes
     return [
         item(
             Category.COMMUNICATION,

@@ -11,7 +11,7 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory import logits as loss
 from planner.memory.adapters import HEAD_NAMES, head_is_target
 from planner.memory.layer_forms import norm_terms
-from planner.memory.terms import item, number, per_token, text, used, whole
+from planner.memory.terms import item, number, summed, whole
 from planner.training_setup import Setup
 from planner.training_step import (
     FORWARD,
@@ -64,12 +64,13 @@ def final_norm_entry(step: Step, phases: frozenset[Phase]) -> Entry:
     """What the last norm keeps, its output left out."""
     terms, tokens = norm_terms(step.model, step.setup), step.setup.target_tokens
     widths = {"h": step.model.hidden_size, "r": step.residual_width}
+    kept = summed(terms, widths)
     return item(
         Category.ACTIVATIONS,
         "final_norm",
-        tokens * per_token(terms, widths),
-        f"t*({text(terms)})",
-        {"t": tokens, **used(terms, widths)},
+        tokens * kept.bytes,
+        f"t*({kept.text})",
+        {"t": tokens, **kept.symbols},
         "activations_eager",
         phases=phases,
     )

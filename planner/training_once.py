@@ -54,10 +54,13 @@ def _embedding_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Cosine and sine, made once and kept by every layer's product with them."""
     setup = step.setup
-    shapes = [layer.attention for layer in step.share.layers if layer.attention.head_dim]
-    if setup.runtime not in COMPOSES_GELU or step.model.position_embedding != "rope" or not shapes:
+    if setup.runtime not in COMPOSES_GELU or step.model.position_embedding != "rope":
         return []
-    d, e = shapes[0].qk_rope_head_dim or shapes[0].head_dim, setup.residual_bytes
+    shapes = (kind.layer.attention for kind in step.kinds)
+    d = next((shape.qk_rope_head_dim or shape.head_dim for shape in shapes if shape.head_dim), 0)
+    if not d:
+        return []
+    e = setup.residual_bytes
     return [
         item(
             Category.ACTIVATIONS,

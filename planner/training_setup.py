@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
@@ -178,6 +179,7 @@ def _state_bytes(given: str | None, default: int) -> float:
     return 0.5 if given == "int4" else dtype_bytes(given, default)
 
 
+@cache
 def _numbers(version: str | None) -> tuple[int, ...]:
     """A version as numbers, as far as it is one: `4.45.2` -> (4, 45, 2), `2024-09` -> (2024, 9)."""
     numbers = []

@@ -62,14 +62,12 @@ def divided(params: int, ranks: int, symbol: str = "P") -> tuple[int, str, dict[
 
 def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
     """Weights by place in the model; packed ones with their block constants apart."""
-    entries: list[Entry] = []
-    packed = [t for t in tensors if setup.quantized_base and t.quantizable]
-    for place, name in PLACES:
-        params = sum(
-            t.params for t in tensors if t.place == place and not (setup.quantized_base and t.quantizable)
-        )
-        if params:
-            entries.append(_plain_weights(setup, place, name, params))
+    packed = [t for t in tensors if t.quantizable] if setup.quantized_base else []
+    plain: dict[Place, int] = {}
+    for t in tensors:
+        if not (setup.quantized_base and t.quantizable):
+            plain[t.place] = plain.get(t.place, 0) + t.params
+    entries = [_plain_weights(setup, place, name, plain[place]) for place, name in PLACES if plain.get(place)]
     if packed:
         entries += _packed_weights(setup, packed)
     return entries

@@ -1,16 +1,18 @@
 """One step on one device: what the forward pass keeps, and what a loop holds on to."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
-from planner.memory.inventory import Tensor, distinct, vocab_rows
-from planner.memory.layer_forms import LayerForm, layer_form, selective_op_form
+from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
+from planner.memory.layer_forms import layer_form, selective_op_form
+from planner.memory.layer_view import LayerForm
 from planner.memory.megatron import megatron_form
-from planner.memory.terms import item, per_token, text, used, whole
+from planner.memory.terms import item, summed, whole
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.training_setup import Setup
@@ -46,31 +48,62 @@ class Kind:
 
 @dataclass(frozen=True)
 class Step:
-    """Everything the entries of one step are made of."""
+    """Everything the entries of one step are made of.
+
+    Attributes:
+        share: The device's part of the job.
+        setup: The step in numbers.
+        model: The model.
+        held: The model's tensors on this device.
+        trained: Those that get gradients.
+        forms: What layers keep, by layer and setup; filled here, shared between the devices of one plan.
+    """
 
     share: Share
     setup: Setup
     model: ModelSpec
     held: Sequence[Tensor]
     trained: Sequence[Tensor]
+    forms: dict[tuple[int, int, bool], LayerForm] = field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """Distinct layers of this stage."""
-        setup, make = self.setup, megatron_form if self.setup.megatron else layer_form
+        setup = self.setup
         target = setup.target_tokens // setup.batch if self.model.encoder_layers else setup.sequence
         found = [
-            Kind(layer, count, make(layer, self.model, setup), sequence)
+            Kind(layer, count, self._form(layer), sequence)
             for layers, sequence in ((self.share.encoder_layers, setup.sequence), (self.share.layers, target))
             for layer, count in distinct(layers)
         ]
         if found and starts_without_gradient(self.share, setup):
-            first = replace(
-                found[0], count=1, form=layer_form(found[0].layer, self.model, setup, stream=False)
-            )
+            first = replace(found[0], count=1, form=self._form(found[0].layer, stream=False))
             rest = [found[0].without_one()] if found[0].count > 1 else []
             found[:1] = [first, *rest]
         return tuple(found)
+
+    def _form(self, layer: Layer, *, stream: bool = True) -> LayerForm:
+        key = id(layer), id(self.setup), stream
+        if key not in self.forms:
+            self.forms[key] = (
+                megatron_form(layer, self.model, self.setup)
+                if self.setup.megatron
+                else layer_form(layer, self.model, self.setup, stream=stream)
+            )
+        return self.forms[key]
+
+    @cached_property
+    def trained_params(self) -> int:
+        """Elements that get gradients."""
+        return sum(self.trained_at.values())
+
+    @cached_property
+    def trained_at(self) -> Mapping[Place, int]:
+        """Those of them by place in the model, 0 where there are none."""
+        found: defaultdict[Place, int] = defaultdict(int)
+        for tensor in self.trained:
+            found[tensor.place] += tensor.params
+        return found
 
     @property
     def num_layers(self) -> int:
@@ -91,8 +124,7 @@ class Step:
         """Bytes of one layer's saved tensors."""
         form, batch, s = kind.form, self.setup.batch, kind.sequence
         scores = (form.score_bytes + form.masks_scores) * form.heads * batch * s**2
-        each = sum(per_token(part, form.widths) for part in (form.terms, form.masks, form.adapter_masks))
-        return batch * s * each + scores
+        return batch * s * sum(part.bytes for _, part in form.kept) + scores
 
     @cached_property
     def residual_width(self) -> int:
@@ -155,23 +187,21 @@ def held_layers(step: Step, phases: frozenset[Phase], times: float | None = None
 def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
     """What `layers` layers of a kind keep: tensors as long as the sequence, and attention scores if any."""
     setup, form, tokens = step.setup, kind.form, step.setup.batch * kind.sequence
-    terms = form.terms
+    kept = form.kept
     if setup.training.checkpointing == "selective_op" and name == "saved_activations":
-        terms = selective_op_form(setup.compute_bytes)
+        kept = (("", summed(selective_op_form(setup.compute_bytes), form.widths)),)
     reference = "activations_megatron" if setup.megatron else "activations_eager"
-    parts = ((name, terms), ("dropout_masks", form.masks), ("adapter_dropout_masks", form.adapter_masks))
     bodies = [
         item(
             Category.ACTIVATIONS,
-            part_name,
-            whole(layers * tokens * per_token(part, form.widths)),
-            f"ceil(L*t*({text(part)}))",
-            {"L": exact(layers), "t": tokens, **used(part, form.widths)},
+            part_name or name,
+            whole(layers * tokens * part.bytes),
+            f"ceil(L*t*({part.text}))",
+            {"L": exact(layers), "t": tokens, **part.symbols},
             reference,
             phases=phases,
         )
-        for part_name, part in parts
-        if part
+        for part_name, part in kept
     ]
     return [
         *bodies,
@@ -186,9 +216,10 @@ def _cross_keys(
     """Keys and values of cross-attention are as long as the encoder's sequence."""
     if not form.source:
         return []
-    amount = layers * step.setup.tokens * per_token(form.source, form.widths)
-    symbols = {"L": exact(layers), "t": step.setup.tokens, **used(form.source, form.widths)}
-    formula = f"ceil(L*t*({text(form.source)}))"
+    source = summed(form.source, form.widths)
+    amount = layers * step.setup.tokens * source.bytes
+    symbols = {"L": exact(layers), "t": step.setup.tokens, **source.symbols}
+    formula = f"ceil(L*t*({source.text}))"
     return [
         item(
             Category.ACTIVATIONS,

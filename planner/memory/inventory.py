@@ -66,6 +66,8 @@ class Division:
 
 def distinct(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
     """Layers that are not the same object, with how often each occurs, in order of first appearance."""
+    if not layers:
+        return []
     counts = Counter(map(id, layers))
     first = dict(zip(map(id, layers), layers, strict=True))
     return [(first[key], count) for key, count in counts.items()]

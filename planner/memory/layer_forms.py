@@ -1,20 +1,16 @@
 """One layer's saved tensors on the Hugging Face eager path, put together from `activations` by what the layer is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from planner.memory import activations as act
-from planner.memory.adapters import adapter_rank, layer_sites, role_of
+from planner.memory.adapters import layer_sites
+from planner.memory.layer_view import RECURRENT, LayerForm, View, widths_of
 from planner.memory.terms import Terms, add, scaled
-from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
+from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
 from planner.training_setup import Setup
-from planner.units import ceil_div
 
-RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
-FUSES_QKV: Final = frozenset({"litgpt"})
-"""Runtimes whose own model has one matrix for query, key and value, and one adapter on it."""
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
 PLAIN_SOFTMAX: Final = frozenset({
@@ -24,135 +20,7 @@ PLAIN_SOFTMAX: Final = frozenset({
 })  # fmt: skip
 """Classes whose eager attention leaves the softmax in its input's format; all others ask for fp32."""
 FLASH_REPEATS_BEFORE: Final = (4, 48)
-GROUPS_SINCE: Final = (4, 54)
-"""From here on sdpa is asked to group queries itself (`use_gqa_in_sdpa`), keys and values are not repeated for it."""
 QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
-
-
-@dataclass(frozen=True, slots=True)
-class LayerForm:
-    """What one layer keeps.
-
-    Attributes:
-        terms: Bytes per token by width.
-        widths: Every width, per token on one device.
-        score_bytes: Bytes per score that eager attention keeps, over `heads` heads; 0 where no scores are kept.
-        heads: Query heads on one device.
-        source: Keys and values of cross-attention, per encoder token.
-        masks: Dropout masks, a byte an element, score masks apart.
-        adapter_masks: Masks of the adapters' own dropout.
-        masks_scores: Whether every score has a mask too.
-        score_gradients: Bytes per score that the backward pass adds at the softmax.
-    """
-
-    terms: Terms
-    widths: dict[str, float]
-    score_bytes: int
-    heads: int
-    source: Terms = field(default_factory=dict)
-    masks: Terms = field(default_factory=dict)
-    adapter_masks: Terms = field(default_factory=dict)
-    masks_scores: bool = False
-    score_gradients: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A layer with everything that decides what it keeps; `stream` says whether its input needs a gradient."""
-
-    layer: Layer
-    model: ModelSpec
-    setup: Setup
-    sites: tuple[Linear, ...]
-    kernels: frozenset[str]
-    stream: bool = True
-
-    @property
-    def heads(self) -> frozenset[str]:
-        """Those of query, key and value that need a gradient."""
-        if self.stream:
-            return act.ALL_HEADS
-        roles = {role_of(x) for x in self.sites if x.part is Part.ATTENTION}
-        return act.ALL_HEADS if "qkv" in roles else act.ALL_HEADS & roles
-
-    @property
-    def residual(self) -> str:
-        """The width outside the projections: divided under sequence parallelism."""
-        return "r" if self.setup.parallel.sequence and self.setup.division.tensor > 1 else "h"
-
-    @property
-    def norm_output_bytes(self) -> int:
-        """Bytes of an element that a norm puts out."""
-        setup = self.setup
-        return 4 if self.model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
-
-    @property
-    def cached(self) -> bool:
-        """Whether a key-value cache is made on the way and kept with the outputs."""
-        return self.setup.keeps_cache
-
-    def linears(self, part: Part) -> tuple[list[Linear], list[Linear]]:
-        """Matrices of a part that read its input, and those that end it."""
-        found = [x for x in self.layer.linears if x.part is part]
-        return [x for x in found if x.split is not Split.ROW], [x for x in found if x.split is Split.ROW]
-
-    def adapted(self, part: Part) -> tuple[list[Linear], list[Linear]]:
-        """The same for the matrices with an adapter."""
-        found = [x for x in self.sites if x.part is part]
-        reads = [x for x in found if x.split is not Split.ROW]
-        if part is Part.ATTENTION and self.fuses_qkv:
-            reads = reads[:1]
-        return reads, [x for x in found if x.split is Split.ROW]
-
-    @property
-    def makes_scores(self) -> bool:
-        """Whether attention is composed of products and a softmax, not one kernel.
-
-        In fp32 no fused CUDA kernel groups queries (memory-efficient: `check_batch_size_and_num_heads_dense<false>` in
-        PyTorch's `sdp_utils.cpp`; flash and cuDNN are 16-bit), so that sdpa falls back to its composed form.
-        """
-        setup, shape = self.setup, self.layer.attention
-        if shape.kind in RECURRENT:
-            return False
-        if setup.training.attention == "eager":
-            return True
-        grouped = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
-        asks = setup.runtime in {"generic", "hf_trainer"} and (
-            not setup.version or setup.version >= GROUPS_SINCE
-        )
-        return setup.training.attention == "sdpa" and setup.compute_bytes == 4 and grouped and asks
-
-    @property
-    def fuses_qkv(self) -> bool:
-        """Whether one matrix makes query, key and value, and one adapter acts on it."""
-        return self.setup.runtime in FUSES_QKV and self.layer.attention.kind not in RECURRENT
-
-
-def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
-    """Every width the terms may name, as one device holds it."""
-    shape, mlp, ranks = layer.attention, layer.mlp, setup.division.tensor
-    hidden, routed = model.hidden_size, mlp.experts_per_token
-    gathered = setup.parallel.sequence and ranks > 1
-    return {
-        "h": hidden,
-        "r": ceil_div(hidden, ranks) if gathered else hidden,
-        "q": ceil_div(shape.q_width, ranks),
-        "k": ceil_div(shape.k_width, ranks),
-        "v": ceil_div(shape.v_width, ranks),
-        "o": ceil_div(shape.num_heads * shape.v_head_dim, ranks),
-        "n": ceil_div(shape.num_heads, ranks),
-        "nk": ceil_div(shape.num_kv_heads, ranks),
-        "ql": shape.q_lora_rank,
-        "kl": shape.kv_lora_rank,
-        "w": ceil_div(sum(x.out_features for x in layer.linears if x.part is Part.ATTENTION), ranks),
-        "i": ceil_div(mlp.intermediate_size, ranks),
-        "si": ceil_div(mlp.shared_intermediate_size, ranks),
-        "E": mlp.num_experts,
-        "K": routed,
-        "xh": routed * hidden,
-        "xi": routed * ceil_div(mlp.intermediate_size, setup.division.expert_tensor),
-        "rank": adapter_rank(setup.adapter) if setup.adapter else 0,
-    }
 
 
 def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = True) -> LayerForm:
@@ -165,7 +33,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         stream: Whether the layer's input needs a gradient; not so for the first layer above a frozen embedding.
     """
     sites = layer_sites(layer, setup.adapter) if setup.adapter else ()
-    view = _View(layer, model, setup, sites, frozenset(setup.training.kernels or ()), stream)
+    view = View(layer, model, setup, sites, frozenset(setup.training.kernels or ()), stream)
     eager = view.makes_scores
     parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
@@ -232,7 +100,7 @@ def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
     )
 
 
-def _norms(view: _View) -> Terms:
+def _norms(view: View) -> Terms:
     """All norms of a layer; the first input of a fused kernel is the one that checkpointing has stored already."""
     layer, model, setup = view.layer, view.model, view.setup
     frozen = 0 if view.stream else 1
@@ -248,7 +116,7 @@ def _norms(view: _View) -> Terms:
     return total
 
 
-def _inputs(view: _View, x: str, linears: Sequence[Linear], sites: Sequence[Linear], given: int) -> Terms:
+def _inputs(view: View, x: str, linears: Sequence[Linear], sites: Sequence[Linear], given: int) -> Terms:
     """What matrices that read one tensor of width `x` keep of it."""
     setup = view.setup
     if setup.adapter is None:
@@ -258,7 +126,7 @@ def _inputs(view: _View, x: str, linears: Sequence[Linear], sites: Sequence[Line
     return add(kept, _adapter_inputs(view, x, sites, given)) if sites else kept
 
 
-def _adapter_inputs(view: _View, x: str, sites: Sequence[Linear], given: int) -> Terms:
+def _adapter_inputs(view: View, x: str, sites: Sequence[Linear], given: int) -> Terms:
     setup, e = view.setup, view.setup.compute_bytes
     dropout = bool(setup.adapter and setup.adapter.dropout)
     middle = act.adapter_middle(len(sites), dtype=setup.train_bytes, e=e, autocast=setup.autocast)
@@ -277,7 +145,7 @@ def _adapter_inputs(view: _View, x: str, sites: Sequence[Linear], given: int) ->
     return middle if shared else add(middle, inputs)
 
 
-def _adapter_masks(view: _View) -> Terms:
+def _adapter_masks(view: View) -> Terms:
     """One byte an element of every adapter's dropped input; fused adapter kernels keep none."""
     adapter = view.setup.adapter
     if adapter is None or not adapter.dropout:
@@ -304,7 +172,7 @@ def quantized_input_bytes(setup: Setup) -> int:
     return QUANTIZED_INPUT_BYTES.get(setup.version[0], 0)
 
 
-def _attention(view: _View, *, eager: bool) -> list[Terms]:
+def _attention(view: View, *, eager: bool) -> list[Terms]:
     e, shape, model = view.setup.compute_bytes, view.layer.attention, view.model
     reads, outs = view.linears(Part.ATTENTION)
     sites, out_sites = view.adapted(Part.ATTENTION)
@@ -322,7 +190,7 @@ def _attention(view: _View, *, eager: bool) -> list[Terms]:
     return parts
 
 
-def _core(view: _View, *, eager: bool) -> Terms:
+def _core(view: View, *, eager: bool) -> Terms:
     shape, e, setup = view.layer.attention, view.setup.compute_bytes, view.setup
     if shape.kind in RECURRENT:
         return {"w": 2 * e, "o": e}
@@ -341,7 +209,7 @@ def _core(view: _View, *, eager: bool) -> Terms:
     return add(act.flash_attention(e), _widened_keys(view, 4))
 
 
-def _widened_keys(view: _View, more: int) -> Terms:
+def _widened_keys(view: View, more: int) -> Terms:
     """Rotary positions in fp32 leave the cache an fp32 key beside the one attention casts to 16 bit."""
     widened = view.cached and view.setup.autocast and view.setup.residual_bytes == 4
     return {"k": more} if widened and view.model.position_embedding == "rope" else {}
@@ -357,7 +225,7 @@ def repeats_keys(model_type: str, setup: Setup) -> bool:
     return setup.training.attention == "sdpa" or model_type in MISTRAL_LIKE
 
 
-def _feed(view: _View) -> list[Terms]:
+def _feed(view: View) -> list[Terms]:
     if view.layer.mlp.kind is not MlpKind.MOE:
         return _dense(view, Part.MLP, "i")
     parts = _routed(view)
@@ -366,7 +234,7 @@ def _feed(view: _View) -> list[Terms]:
     return parts
 
 
-def _activation(view: _View, width: str) -> Terms:
+def _activation(view: View, width: str) -> Terms:
     setup, model = view.setup, view.model
     if view.layer.mlp.gated:
         one = model.hidden_act in act.ONE_TENSOR
@@ -378,7 +246,7 @@ def _activation(view: _View, width: str) -> Terms:
     return {width: kept["i"]}
 
 
-def _dense(view: _View, part: Part, width: str) -> list[Terms]:
+def _dense(view: View, part: Part, width: str) -> list[Terms]:
     ups, downs = view.linears(part)
     up_sites, down_sites = view.adapted(part)
     return [
@@ -388,7 +256,7 @@ def _dense(view: _View, part: Part, width: str) -> list[Terms]:
     ]
 
 
-def _routed(view: _View) -> list[Terms]:
+def _routed(view: View) -> list[Terms]:
     """Routed experts at balanced load: inputs gathered per expert, and outputs kept for the routing weights.
 
     The router keeps its input, the fp32 softmax over all experts, and the chosen weights and indices.

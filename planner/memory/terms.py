@@ -1,11 +1,32 @@
 """Sums of "bytes per element x elements per token", the form in which saved tensors are counted and shown."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from planner.ledger import ALWAYS, Category, Entry, Layer, Phase
 
 Terms = dict[str, float]
 """Bytes per element by the symbol of the width they multiply; the symbol ``""`` is a constant per token."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerToken:
+    """A sum with its widths put in.
+
+    Attributes:
+        bytes: Bytes per token.
+        text: The sum in symbols.
+        symbols: Each width it names.
+    """
+
+    bytes: float
+    text: str
+    symbols: dict[str, int | float]
+
+
+def summed(part: Mapping[str, float], widths: Mapping[str, float]) -> PerToken:
+    """A sum of terms worked out."""
+    return PerToken(per_token(part, widths), text(part), used(part, widths))
 
 
 def add(*parts: Mapping[str, float]) -> Terms:
