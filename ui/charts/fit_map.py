@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plan_types import Verdict
-from ui.charts.base import finish, new_figure
+from ui.charts.base import finish
+from ui.charts.drawing import Drawing
 from ui.charts.gpu_bars import TONE
 from ui.numbers import DASH, short_tokens, signed, whole
 from ui.tokens import LIGHT, TINTS
@@ -53,7 +54,7 @@ def fit_map(grid: FitGrid) -> Any:
     Returns:
         A Plotly figure of 238 px.
     """
-    fig = new_figure()
+    fig = Drawing()
     fig.add_heatmap(
         z=[[LEVEL.get(cell.verdict) if cell.verdict else None for cell in row] for row in grid.cells],
         x=[short_tokens(tokens) for tokens in grid.columns],
@@ -82,7 +83,7 @@ def fit_map(grid: FitGrid) -> Any:
     widest = max(len(whole(size)) for size in grid.rows)
     finish(fig, 238, margin={"l": 10 + 8 * widest, "r": 0, "t": 4, "b": 26})
     fig.update_xaxes(showgrid=False, type="category")
-    return fig.update_yaxes(showgrid=False, type="category", ticklabelstandoff=4)
+    return fig.update_yaxes(showgrid=False, type="category", ticklabelstandoff=4).figure()
 
 
 def alternative(grid: FitGrid, words: Words) -> str:

@@ -12,10 +12,10 @@ from ui.charts.base import (
     colored,
     finish,
     label,
-    new_figure,
     nice_step,
     shortened,
 )
+from ui.charts.drawing import Drawing
 from ui.names import card_name
 from ui.numbers import gib1, ranges, signed_gib, whole
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
@@ -67,7 +67,7 @@ def stacked_bars(groups: Sequence[DevicePlan], labels: Sequence[str], words: Wor
     """
     rows = len(groups)
     heights = list(range(rows))[::-1]
-    fig = new_figure()
+    fig = Drawing()
     for y, group in zip(heights, groups, strict=True):
         _track(fig, y, group)
     for category in Category:
@@ -83,7 +83,7 @@ def stacked_bars(groups: Sequence[DevicePlan], labels: Sequence[str], words: Wor
         label(fig, y, text, figures_label(group))
     top = 1.02 * max(_reach(group) for group in groups)
     fig.update_xaxes(range=[0, top], dtick=nice_step(top))
-    return finish(fig, rows * (54 if rows <= 10 else 44) + 26, rows=rows, barmode="stack")
+    return finish(fig, rows * (54 if rows <= 10 else 44) + 26, rows=rows, barmode="stack").figure()
 
 
 def group_label(group: DevicePlan, words: Words) -> str:

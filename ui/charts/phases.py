@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
-from ui.charts.base import bold, colored, finish, new_figure
+from ui.charts.base import bold, colored, finish
+from ui.charts.drawing import Drawing
 from ui.charts.gpu_bars import TONE
 from ui.numbers import gib1, percent, ranges
 from ui.tokens import LIGHT, PART_LIGHT, faded
@@ -52,7 +53,7 @@ def phase_panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> 
     Returns:
         A Plotly figure of 136 px.
     """
-    fig = new_figure()
+    fig = Drawing()
     phases = device.ledger.phases
     edges = _edges(phases)
     by_phase = {phase: device.ledger.by_category(phase) for phase in phases}
@@ -83,7 +84,7 @@ def phase_panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> 
     )
     finish(fig, PANEL_HEIGHT, margin={"l": 0, "r": 0, "t": 22, "b": 22})
     fig.update_xaxes(showgrid=False)
-    return fig.update_yaxes(range=[0, top], visible=False)
+    return fig.update_yaxes(range=[0, top], visible=False).figure()
 
 
 def alternative(device: DevicePlan, words: Words) -> str:
