@@ -13,7 +13,13 @@ from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
 from planner.training_gather import gathered_entries, unit_gradient_entries
-from planner.training_loss import WHOLE_LOGITS_NEVER, final_norm_entry, fullest, saved_head_entries
+from planner.training_loss import (
+    WHOLE_LOGITS_NEVER,
+    casts_head,
+    final_norm_entry,
+    fullest,
+    saved_head_entries,
+)
 from planner.training_once import embedding_entries, once_entries
 from planner.training_setup import Setup
 from planner.training_states import gradient_phases
@@ -22,7 +28,6 @@ from planner.training_step import (
     Kind,
     Step,
     cast_entries,
-    casts_weights,
     checkpoint_interval,
     exact,
     held_layers,
@@ -65,7 +70,7 @@ def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entr
         *_logit_gradients(step),
         *_head_gradient(step, setup.compute_bytes),
     ]
-    if not casts_weights(setup):
+    if not casts_head(setup):
         return [*around, *product]
     cast_back = [
         final_norm_entry(step, BACKWARD),

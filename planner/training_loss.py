@@ -45,9 +45,14 @@ def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     entries = [final_norm_entry(step, phases)]
     if trains_head(step):
         entries.append(_head_input(step, phases, step.setup.compute_bytes))
-    if casts_weights(step.setup):
+    if casts_head(step.setup):
         entries.append(_head_cast(step, phases))
     return entries
+
+
+def casts_head(setup: Setup) -> bool:
+    """Whether autocast keeps a copy of the trained output matrix."""
+    return casts_weights(setup) and setup.adapter is None
 
 
 def trains_head(step: Step) -> bool:

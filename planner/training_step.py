@@ -19,6 +19,7 @@ from planner.training_setup import Setup
 from planner.training_states import total
 from planner.units import ceil_div
 
+CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})
 FORWARD: Final = frozenset({Phase.FORWARD})
 LOSS: Final = frozenset({Phase.LOSS})
 FORWARD_AND_LOSS: Final = FORWARD | LOSS
@@ -289,7 +290,7 @@ def cast_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     setup = step.setup
     if not casts_weights(setup):
         return []
-    params = total(t for t in step.trained if t.is_matrix and t.place in {"layers", "experts"})
+    params = total(t for t in step.trained if t.is_matrix and t.place in CAST_PLACES)
     e = setup.compute_bytes
     return [
         item(
@@ -306,7 +307,7 @@ def cast_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 
 def casts_weights(setup: Setup) -> bool:
     """Whether autocast casts trained weights; frozen ones are cast anew at each use and not kept."""
-    return setup.autocast and setup.param_bytes > setup.compute_bytes and setup.adapter is None
+    return setup.autocast and setup.train_bytes > setup.compute_bytes
 
 
 def kept_output_entries(step: Step) -> list[Entry]:

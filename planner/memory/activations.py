@@ -127,8 +127,13 @@ def adapter_input(
     either, adapters that read one tensor share it. Dropout gives each adapter its own output (masks count apart).
     """
     kept = e if autocast else dtype
-    own = dropout or kept != given or (autocast and dtype != given)
+    own = dropout or not adapter_shares(given=given, dtype=dtype, e=e, autocast=autocast)
     return {x: linears * kept if own else kept}
+
+
+def adapter_shares(*, given: int, dtype: int, e: int, autocast: bool) -> bool:
+    """Whether an adapter without dropout reads its input as it is given, without a cast on the way."""
+    return given == (e if autocast else dtype) and not (autocast and dtype != given)
 
 
 def fused_adapter_input(x: str, linears: int, *, e: int, dropout: bool) -> Terms:

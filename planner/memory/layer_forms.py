@@ -141,7 +141,8 @@ def _adapter_inputs(view: View, x: str, sites: Sequence[Linear], given: int) -> 
         autocast=setup.autocast,
         dropout=dropout,
     )
-    shared = x == "o" and not dropout and inputs[x] == e and not view.makes_scores
+    shares = act.adapter_shares(given=given, dtype=setup.train_bytes, e=e, autocast=setup.autocast)
+    shared = x == "o" and not dropout and shares and not view.makes_scores
     return middle if shared else add(middle, inputs)
 
 
