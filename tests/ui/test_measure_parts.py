@@ -248,6 +248,17 @@ def test_the_keeper_ends_with_the_last_job(monkeypatch: pytest.MonkeyPatch) -> N
     jobs.close()
 
 
+@pytest.mark.parametrize(
+    ("address", "told"), [("", "Another page on this computer"), ("10.0.0.3", "A page at 10.0.0.3")]
+)
+def test_whose_job_it_is(words: Words, address: str, told: str) -> None:
+    jobs = Jobs(lambda _: True)
+    begun = started(jobs, "ok")
+    assert isinstance(begun, Run)
+    assert wording.who(dataclasses.replace(begun, address=address), words) == told
+    jobs.close()
+
+
 # ---------------------------------------------------------------- states
 
 

@@ -49,14 +49,17 @@ class Run:
     options: Options
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    @property
-    def small(self) -> bool:
-        """Whether it is a small copy of the question that was open."""
-        return canonical(self.document) != canonical(self.asked)
+    def is_of(self, document: Document) -> bool:
+        """Whether this very question is measured."""
+        return canonical(self.document) == canonical(document)
+
+    def is_copy_of(self, document: Document) -> bool:
+        """Whether a small copy of this question is measured."""
+        return canonical(self.asked) == canonical(document) and not self.is_of(document)
 
     def answers(self, document: Document) -> bool:
-        """Whether it was started for this question."""
-        return canonical(self.asked) == canonical(document)
+        """Whether it is for this question, in full or as a small copy."""
+        return self.is_of(document) or self.is_copy_of(document)
 
 
 class Jobs:

@@ -6,6 +6,7 @@ from planner.issues import Severity
 from planner.plan_types import Plan
 from profiler.report import Report
 from ui import parts, verdict
+from ui.document import Document
 from ui.issue_words import issue_html
 from ui.measure import actions, machine, wording
 from ui.measure import jobs as running
@@ -157,19 +158,19 @@ def _opened(frame: Frame, report: Report) -> None:
         device=report.environment.device_name,
     )
     st.html(parts.note("", Safe(f"{opened} {_measured_was(result, words)}")))
-    _body(result, words, run=None, again=None, elsewhere=True)
+    _body(result, words, run=None, again=None, elsewhere=question_of(report))
 
 
 def _result(frame: Frame, view: View, result: Result) -> None:
     words, run = frame.words, view.run
     _result_head(frame, result)
-    earlier = run is not None and not run.answers(frame.document)
-    if run is not None and run.small and not earlier:
+    if run is not None and run.is_copy_of(frame.document):
         st.html(parts.note("", words.html("measure.report.small", scenario=_sentence(result, words))))
-    elif earlier:
+    elif run is not None and not run.is_of(frame.document):
         said = words.html("measure.report.earlier")
         st.html(parts.note("", Safe(f"{said} {_measured_was(result, words)}")))
-    _body(result, words, run=run, again=view, elsewhere=earlier or (run is not None and run.small))
+    elsewhere = run.document if run is not None and not run.is_of(frame.document) else None
+    _body(result, words, run=run, again=view, elsewhere=elsewhere)
 
 
 def _result_head(frame: Frame, result: Result) -> None:
@@ -192,7 +193,9 @@ def _sentence(result: Result, words: Words) -> Safe:
     return verdict.scenario_sentence(result.plan, words)
 
 
-def _body(result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: bool) -> None:
+def _body(
+    result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: Document | None
+) -> None:
     st.html(parts.strip(wording.strip(result, words)))
     with st.container(key="split"):
         with st.container(key="measure_course", gap="xsmall"):
@@ -213,7 +216,9 @@ def _body(result: Result, words: Words, *, run: Run | None, again: View | None, 
     st.html(f'<div class="foot">{wording.foot(result.report, words)}</div>')
 
 
-def _buttons(result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: bool) -> None:
+def _buttons(
+    result: Result, words: Words, *, run: Run | None, again: View | None, elsewhere: Document | None
+) -> None:
     with st.container(horizontal=True, gap="small", key="measure_buttons"):
         if run is not None and again is not None and result.plan is not None:
             st.button(
@@ -225,13 +230,13 @@ def _buttons(result: Result, words: Words, *, run: Run | None, again: View | Non
             )
         download(result.report, words)
         st.button(words("measure.report.close"), key="measure_close", on_click=actions.hide, args=(run,))
-        if elsewhere and result.plan is not None:
+        if elsewhere is not None and result.plan is not None:
             st.button(
                 words("measure.report.load"),
                 key="measure_load",
                 type="tertiary",
                 on_click=actions.put_left,
-                args=(question_of(result.report),),
+                args=(elsewhere,),
             )
 
 
