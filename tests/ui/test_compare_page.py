@@ -66,7 +66,7 @@ def saved(folder: Path) -> list[Entry]:
 def test_it_opens_with_changes_to_the_open_scenario(page: AppTest) -> None:
     assert re.match(r"B (saves|needs) .* GiB", headline(page))
     assert len(sums(page)) == 3
-    assert page.selectbox(key="compare_menu_B").value.startswith("change:")
+    assert str(page.selectbox(key="compare_menu_B").value).startswith("change:")
 
 
 def test_a_story_beside_the_open_one(page: AppTest) -> None:
@@ -116,7 +116,7 @@ def test_a_pasted_link_and_a_broken_one(page: AppTest) -> None:
 def test_an_uploaded_file(page: AppTest) -> None:
     pick(page, "C", "brought")
     raw = json.dumps(put(default_document(), "training.micro_batch", 7)).encode()
-    page.get_by_key("compare_file_C").set_value(("x.json", raw, "application/json"))
+    page.file_uploader(key="compare_file_C").set_value(("x.json", raw, "application/json"))
     checked(page.run())
     found = page.session_state["compare_documents"]["C", "brought"]
     assert found["training"]["micro_batch"] == 7
