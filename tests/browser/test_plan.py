@@ -64,7 +64,7 @@ def test_an_edit_moves_the_bars_and_the_address(open_page: OpenPage) -> None:
 
 def test_nothing_is_asked_of_any_other_machine(open_page: OpenPage) -> None:
     opened = open_page()
-    opened.page.get_by_text("Share").click()
+    opened.page.locator(".st-key-share button").first.click()
     opened.page.get_by_text("Working:").click()
     hosts = {urlsplit(url).hostname for url in opened.requests if not url.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}

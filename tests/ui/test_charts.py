@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
 from planner.ledger import Category, Phase
@@ -16,7 +17,7 @@ from ui.charts import fit_map, gpu_bars, phases
 from ui.charts.base import nice_step, shortened
 from ui.charts.fit_map import Cell, FitGrid
 from ui.numbers import MINUS, gib2, percent, ranges, short_count, short_tokens, signed, signed_gib
-from ui.tokens import PARTS, SURFACE, TINTS, style_sheet
+from ui.tokens import CLEAR, PARTS, SURFACE, TINTS, style_sheet
 from ui.words import words_for
 
 WORDS = words_for("en")
@@ -134,6 +135,20 @@ def test_the_style_sheet_swaps_every_light_value() -> None:
     assert "$" not in sheet
     for light, dark in [*SURFACE.values(), *PARTS.values()]:
         assert f"light-dark({light},{dark})" in sheet
+
+
+def test_figures_hold_nothing_that_plotly_does_not_know() -> None:
+    shown = plan(device([0], usable_gib=5.0, verdict=Verdict.DOES_NOT_FIT), device([1]))
+    grid = FitGrid(columns=(1024,), rows=(1,), cells=((Cell(1, Verdict.FITS),),), current=(0, 0))
+    for figure in (
+        gpu_bars.gpu_bars(shown, WORDS),
+        phases.phase_panel(shown.devices[0], WORDS, top=2.0, wide=True),
+        fit_map.fit_map(grid),
+    ):
+        checked = go.Figure(figure.to_plotly_json())
+        assert checked.layout.paper_bgcolor == checked.layout.plot_bgcolor == CLEAR
+        assert checked.layout.xaxis.fixedrange
+        assert checked.layout.showlegend is False
 
 
 @pytest.mark.parametrize(("span", "step"), [(44, 10), (24, 5), (7, 2), (0.8, 0.2), (3000, 1000), (0, 1)])

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import plotly.graph_objects as go
 
-_REAL_NAMES: Final = frozenset({"error_x", "error_y"})
+_REAL_NAMES: Final = frozenset({"error_x", "error_y", "paper_bgcolor", "plot_bgcolor"})
 """Attributes of Plotly with an underscore of their own; elsewhere `a_b` is `b` inside `a`."""
 
 
