@@ -10,7 +10,7 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
 from planner.memory.layer_forms import layer_form, selective_op_form
-from planner.memory.layer_view import LayerForm
+from planner.memory.layer_view import LayerForm, expert_bytes
 from planner.memory.megatron import megatron_form
 from planner.memory.terms import item, summed, whole
 from planner.model.spec import Layer, ModelSpec
@@ -290,7 +290,8 @@ def cast_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     setup = step.setup
     if not casts_weights(setup):
         return []
-    params = total(t for t in step.trained if t.is_matrix and t.place in CAST_PLACES)
+    left = {"experts"} if expert_bytes(setup) > setup.compute_bytes else set()
+    params = total(t for t in step.trained if t.is_matrix and t.place in CAST_PLACES - left)
     e = setup.compute_bytes
     return [
         item(

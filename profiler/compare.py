@@ -5,10 +5,13 @@ different names is brought together in `BUNDLES`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Category, Entry, Layer, Ledger, Phase
+from planner.model import model_from_config
+from planner.scenario import Scenario
+from profiler.cpu_kernels import CpuKernels, adjustments, cpu_kernels, on_cpu
 from profiler.report import Report
 
 CLOSE_FRAC: Final = 0.01
@@ -136,6 +139,8 @@ class PhaseComparison:
         bundles: By kind, largest residual first.
         explains: Name of the bundle with the largest residual, empty where the totals are close.
         left_out: (entry, bytes, reason) of predicted entries that this device cannot have.
+        adjusted: (entry, bytes, reason) of what its kernels keep more, or (negative) less, of an entry; the
+            predicted figures have it in.
     """
 
     phase: Phase
@@ -144,6 +149,7 @@ class PhaseComparison:
     bundles: tuple[Row, ...]
     explains: str
     left_out: tuple[tuple[str, int, str], ...] = ()
+    adjusted: tuple[tuple[str, int, str], ...] = ()
 
     @property
     def is_close(self) -> bool:
@@ -177,11 +183,45 @@ def compare(predicted: Ledger, report: Report) -> Comparison:
         report: The measurement. On CPU only live tensors are compared.
     """
     measured = report.ledger()
-    on_cpu = report.environment.device == "cpu"
+    device_is_cpu = report.environment.device == "cpu"
+    kernels = _kernels(report) if device_is_cpu else None
+    expected = as_on_cpu(predicted, kernels)
     phases = [phase for phase in predicted.phases if phase in measured.phases]
     return Comparison(
-        phases=tuple(_phase(phase, predicted, measured, on_cpu=on_cpu) for phase in phases),
-        layers=_layers(predicted, report, on_cpu=on_cpu),
+        phases=tuple(
+            replace(
+                _phase(phase, expected, measured, on_cpu=device_is_cpu),
+                adjusted=_adjusted(predicted, phase, kernels),
+            )
+            for phase in phases
+        ),
+        layers=_layers(expected, report, on_cpu=device_is_cpu),
+    )
+
+
+def as_on_cpu(predicted: Ledger, kernels: CpuKernels | None) -> Ledger:
+    """The ledger as CPU kernels would have it; the same one where they are not known."""
+    return predicted if kernels is None else Ledger(on_cpu(predicted.entries, kernels), predicted.phases)
+
+
+def _kernels(report: Report) -> CpuKernels | None:
+    """The facts of the measured job, None where its report does not tell them."""
+    try:
+        scenario = Scenario.model_validate(report.scenario)
+        return cpu_kernels(scenario, model_from_config(report.config))
+    except ValueError:
+        return None
+
+
+def _adjusted(
+    predicted: Ledger, phase: Phase, kernels: CpuKernels | None
+) -> tuple[tuple[str, int, str], ...]:
+    if kernels is None:
+        return ()
+    return tuple(
+        (entry.name, size, reason)
+        for entry in predicted.alive(phase)
+        for reason, size in adjustments(entry, kernels).items()
     )
 
 

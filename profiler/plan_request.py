@@ -8,7 +8,8 @@ from planner.ledger import Layer
 from planner.plan_types import Plan, Verdict
 from planner.scenario import to_document
 from planner.units import MIB
-from profiler.compare import comparable
+from profiler.compare import as_on_cpu, comparable
+from profiler.cpu_kernels import cpu_kernels
 from profiler.documents import DeviceKind, Param, Remark
 from profiler.runnable import why_not_runnable
 
@@ -64,6 +65,8 @@ def prepare(plan: Plan, device: DeviceKind, free_bytes: int | None) -> Prepared:
 def predicted_bytes(plan: Plan, device: DeviceKind) -> int:
     """Peak of the live tensors that this device can have."""
     ledger, on_cpu = plan.worst.ledger, device == "cpu"
+    if on_cpu and plan.resolved.is_training:
+        ledger = as_on_cpu(ledger, cpu_kernels(plan.resolved, plan.model))
     return max(
         sum(entry.bytes for entry in comparable(ledger, phase, on_cpu=on_cpu)) for phase in ledger.phases
     )

@@ -38,6 +38,8 @@ def _phase_lines(phase: PhaseComparison) -> Iterator[str]:
     yield _row_line(phase.phase.value, phase.total) + ("" if phase.is_close else f"   {phase.explains}")
     for row in phase.bundles:
         yield _row_line("  " + row.name, row)
+    for name, size, reason in phase.adjusted:
+        yield f"  ({name} {size / MIB:+.2f} MiB on CPU: {reason})"
     for name, size, reason in phase.left_out:
         yield f"  ({name} {size / MIB:.2f} MiB left out: {reason})"
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from planner.memory import activations as act
 from planner.memory.adapters import layer_sites
-from planner.memory.layer_view import RECURRENT, LayerForm, View, widths_of
+from planner.memory.layer_view import RECURRENT, LayerForm, View, expert_bytes, groups_experts, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
 from planner.training_setup import Setup
@@ -235,15 +235,15 @@ def _feed(view: View) -> list[Terms]:
     return parts
 
 
-def _activation(view: View, width: str) -> Terms:
+def _activation(view: View, width: str, e: int) -> Terms:
     setup, model = view.setup, view.model
     if view.layer.mlp.gated:
         one = model.hidden_act in act.ONE_TENSOR
-        kept = act.gated_mlp(e=setup.compute_bytes, fused="swiglu" in view.kernels, one_tensor=one)
+        kept = act.gated_mlp(e=e, fused="swiglu" in view.kernels, one_tensor=one)
     else:
         widened = setup.autocast and setup.residual_bytes == 4
         name = model.hidden_act if setup.runtime in COMPOSES_GELU else act.fused_name(model.hidden_act)
-        kept = act.plain_mlp(name, e=setup.compute_bytes, autocast=widened)
+        kept = act.plain_mlp(name, e=e, autocast=widened)
     return {width: kept["i"]}
 
 
@@ -252,7 +252,7 @@ def _dense(view: View, part: Part, width: str) -> list[Terms]:
     up_sites, down_sites = view.adapted(part)
     return [
         _inputs(view, "h", ups, up_sites, view.norm_output_bytes),
-        _activation(view, width),
+        _activation(view, width, view.setup.compute_bytes),
         _inputs(view, width, downs, down_sites, view.setup.compute_bytes),
     ]
 
@@ -260,12 +260,16 @@ def _dense(view: View, part: Part, width: str) -> list[Terms]:
 def _routed(view: View) -> list[Terms]:
     """Routed experts at balanced load: inputs gathered per expert, and outputs kept for the routing weights.
 
-    The router keeps its input, the fp32 softmax over all experts, and the chosen weights and indices.
+    The router keeps its input, the fp32 softmax over all experts, and the chosen weights and indices. Grouped products
+    sort the tokens by expert, and keep that order, its inverse and the weights in it
+    (transformers `grouped_mm_experts_forward`).
     """
-    e = view.setup.compute_bytes
-    parts: list[Terms] = [{"E": 4 + e, "K": 16, "xh": e}, _activation(view, "xi")]
+    router = view.setup.compute_bytes
+    grouped, e = groups_experts(view.setup), expert_bytes(view.setup)
+    chosen: Terms = {"E": 4, "K": 40, "": 4} if grouped else {"E": 4 + router, "K": 16}
+    parts: list[Terms] = [chosen, {"xh": e}, _activation(view, "xi", e)]
     if view.setup.adapter is None:
-        return [*parts, {"h": e, "xh": e, "xi": e}]
+        return [*parts, {"h": router, "xh": e, "xi": e}]
     ups, downs = view.adapted(Part.EXPERTS)
     for width, sites in (("xh", ups), ("xi", downs)):
         if sites:

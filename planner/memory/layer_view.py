@@ -152,3 +152,13 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
         "xi": routed * ceil_div(mlp.intermediate_size, setup.division.expert_tensor),
         "rank": adapter_rank(setup.adapter) if setup.adapter else 0,
     }
+
+
+def groups_experts(setup: Setup) -> bool:
+    """Whether all routed experts run in one grouped product, as transformers does from version 5 on."""
+    return setup.runtime in {"generic", "hf_trainer"} and (not setup.version or setup.version >= (5,))
+
+
+def expert_bytes(setup: Setup) -> int:
+    """Bytes of an element inside routed experts; autocast knows no grouped product, which runs as the weights are."""
+    return setup.residual_bytes if groups_experts(setup) else setup.compute_bytes
