@@ -24,7 +24,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "parameters that stay gathered, a default of the framework",
     ("planner/model/linear_attention.py", "KERNEL"): "the widest kernel taken for one, in tokens",
     ("planner/training_states.py", "ZERO3_SUB_GROUP"): "parameters stepped together, a default",
-    ("profiler/documents.py", "Seconds"): "the longest time taken for one, in seconds",
     ("ui/answers.py", "REMEMBERED"): "how many answers are kept",
     ("ui/inputs/runtime.py", "draw"): "the step of a field, in tokens",
     ("ui/inputs/workload.py", "_serving"): "the step of a field, in tokens",
