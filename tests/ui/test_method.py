@@ -159,6 +159,9 @@ def test_cells_read_from_themselves_are_marked(score: Published, words: Words) -
     text = tables.cells_table(score, words)
     assert "vllm-0.19-h100-logs †" in text
     assert "fms-acceleration †" not in text
+    assert "smaller ones †" in text, "the few rows of an older vLLM stand among the pooled ones"
+    assert 'Working peak</td><td class="tl">smaller ones †' in text
+    assert 'Weights</td><td class="tl">smaller ones</td>' in text
     named = tables.in_sample_table(score, words)
     assert "cuda_context_hopper_bytes" in named
     assert "CUDA context" in named

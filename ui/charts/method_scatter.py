@@ -7,7 +7,8 @@ from textwrap import wrap
 from typing import Any, Final
 
 from planner.ledger import Category
-from ui.charts.base import finish, new_figure
+from ui.charts.base import finish
+from ui.charts.drawing import Drawing
 from ui.method.accuracy import families, kind_of, median_abs_error, middle, points_of
 from ui.method.published import Point, Published
 from ui.method.shares import share_text, signed_share
@@ -61,7 +62,7 @@ def scatter(score: Published, side: str, words: Words) -> Any:
 
 @lru_cache(maxsize=16)
 def _scatter(score: Published, side: str, words: Words, _unit: Unit) -> Any:
-    fig = new_figure()
+    fig = Drawing()
     points = points_of(score, side)
     low, high = _ends(points)
     _nine_of_ten(fig, points, low, high)
@@ -81,7 +82,7 @@ def _scatter(score: Published, side: str, words: Words, _unit: Unit) -> Any:
     fig.update_xaxes(**axis)
     fig.update_yaxes(**axis)
     _axis_names(fig, words)
-    return fig
+    return fig.figure()
 
 
 def alternative(score: Published, side: str, words: Words) -> str:
@@ -103,7 +104,7 @@ def _ends(points: tuple[Point, ...]) -> tuple[float, float]:
     return min(sizes) / 1.4, max(sizes) * 1.4
 
 
-def _nine_of_ten(fig: Any, points: tuple[Point, ...], low: float, high: float) -> None:
+def _nine_of_ten(fig: Drawing, points: tuple[Point, ...], low: float, high: float) -> None:
     below, above = middle(points)
     fig.add_scatter(
         x=[low, high, high, low],
@@ -116,7 +117,7 @@ def _nine_of_ten(fig: Any, points: tuple[Point, ...], low: float, high: float) -
     )
 
 
-def _family(fig: Any, name: str, points: list[Point], color: str, words: Words) -> None:
+def _family(fig: Drawing, name: str, points: list[Point], color: str, words: Words) -> None:
     inside = [point.inside_band is not False for point in points]
     fig.add_scatter(
         x=[amount(float(point.observed or 0)) for point in points],
@@ -154,7 +155,7 @@ def _hover(point: Point, words: Words) -> str:
     return "<br>".join(lines)
 
 
-def _axis_names(fig: Any, words: Words) -> None:
+def _axis_names(fig: Drawing, words: Words) -> None:
     for x, y, anchor, edge, key in (
         (1, 0, "right", "bottom", "measured"),
         (0, 1, "left", "top", "predicted"),

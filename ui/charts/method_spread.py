@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import Any, Final
 
-from ui.charts.base import BAR_WIDTH, bold, finish, label, new_figure
+from ui.charts.base import BAR_WIDTH, bold, finish, label
+from ui.charts.drawing import Drawing
 from ui.method.accuracy import quantile, with_own_band
 from ui.method.published import Published, Runs
 from ui.method.shares import share_text, signed_share
@@ -25,7 +26,7 @@ def spread(score: Published, words: Words) -> Any:
     Returns:
         A Plotly figure of 46 px a row and 26 for the axis.
     """
-    fig = new_figure()
+    fig = Drawing()
     rows = with_own_band(score.runs)
     ys = [float(len(rows) - 1 - i) for i in range(len(rows))]
     for row, y in zip(rows, ys, strict=True):
@@ -51,7 +52,7 @@ def spread(score: Published, words: Words) -> Any:
         )
     finish(fig, ROW_HEIGHT * len(rows) + 26, rows=len(rows))
     ticks = {"tickvals": TICKS, "ticktext": [_tick(tick) for tick in TICKS]}
-    return fig.update_xaxes(range=[-EDGE - 0.01, EDGE + 0.01], **ticks)
+    return fig.update_xaxes(range=[-EDGE - 0.01, EDGE + 0.01], **ticks).figure()
 
 
 def alternative(score: Published, words: Words) -> str:
@@ -86,7 +87,7 @@ def _tick(value: float) -> str:
     return f"{'+' if value > 0 else MINUS}{abs(value) * 100:.0f}\u00a0%"
 
 
-def _band(fig: Any, row: Runs, y: float) -> None:
+def _band(fig: Drawing, row: Runs, y: float) -> None:
     low, high = band_errors(row)
     fig.add_shape(
         type="rect",
@@ -100,7 +101,7 @@ def _band(fig: Any, row: Runs, y: float) -> None:
     )
 
 
-def _runs(fig: Any, rows: tuple[Runs, ...], ys: list[float], words: Words) -> None:
+def _runs(fig: Drawing, rows: tuple[Runs, ...], ys: list[float], words: Words) -> None:
     """Nine of ten as a thin line, half as a bar, the middle one as a mark."""
     quantiles = [[quantile(row.errors, share) for share in (0.05, 0.25, 0.5, 0.75, 0.95)] for row in rows]
     hovers = [_hover(row, values, words) for row, values in zip(rows, quantiles, strict=True)]

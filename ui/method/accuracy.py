@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 from typing import Final
 
 from planner.predict import PEAKS
-from planner.score import Cell
+from planner.score import POOLED, Cell
 from ui.method.published import Point, Published, Runs
 
 TRAINING: Final = "training"
@@ -33,11 +34,13 @@ OTHERS: Final = ""
 MIDDLE: Final = (0.05, 0.95)
 
 
+@lru_cache(maxsize=2)
 def peaks(score: Published) -> tuple[Point, ...]:
     """Measured peaks of training, largest sources first."""
     return _ordered(p for p in score.points if p.metric in PEAKS and p.task != "serve" and _positive(p))
 
 
+@lru_cache(maxsize=2)
 def serving_parts(score: Published) -> tuple[Point, ...]:
     """Measured parts of a server's memory, largest sources first."""
     return _ordered(
@@ -132,11 +135,22 @@ def quantile(ordered: tuple[float, ...], share: float) -> float:
     return ordered[round(share * (len(ordered) - 1))]
 
 
-def read_from_itself(cell: Cell | Point, score: Published) -> bool:
+def read_from_itself(point: Point, score: Published) -> bool:
     """Whether a constant that decides this metric was read from this family."""
-    return any(
-        cell.family in constant.families and cell.metric in constant.metrics for constant in score.in_sample
-    )
+    return _own(point.family, point.metric, score)
+
+
+def cell_read_from_itself(cell: Cell, score: Published) -> bool:
+    """The same of a cell; of pooled families, whether it holds for one of them."""
+    if cell.family != POOLED:
+        return _own(cell.family, cell.metric, score)
+    apart = {other.family for other in score.cells if other.metric == cell.metric}
+    pooled = {point.family for point in score.points if point.metric == cell.metric} - apart
+    return any(_own(family, cell.metric, score) for family in pooled)
+
+
+def _own(family: str, metric: str, score: Published) -> bool:
+    return any(family in constant.families and metric in constant.metrics for constant in score.in_sample)
 
 
 def clean(points: Iterable[Point], score: Published) -> tuple[Point, ...]:

@@ -1,5 +1,6 @@
 """The tables the answers rest on: how many rows, how old, how many figures from memory, under which licence."""
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -8,7 +9,7 @@ from hardware_db import DATA
 from planner.hardware import Price, Tables
 from ui.method.published import Published
 
-LICENCES: Final = "## Sources and licences"
+LICENCES: Final = re.compile(r"^## Sources and licences$", re.MULTILINE)
 RECALLED: Final = "recalled"
 
 
@@ -103,5 +104,7 @@ def data_licences() -> tuple[tuple[str, ...], ...]:
 
 def licence_rows(readme: str) -> tuple[tuple[str, ...], ...]:
     """The cells of the licence table of a README, head and rule left out."""
-    lines = [line for line in readme.partition(LICENCES)[2].splitlines() if line.startswith("|")]
+    heading = LICENCES.search(readme)
+    below = readme[heading.end() :] if heading else ""
+    lines = [line for line in below.splitlines() if line.startswith("|")]
     return tuple(tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:])

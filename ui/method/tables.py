@@ -6,10 +6,10 @@ from typing import Final
 from planner.ledger import Category, Entry
 from planner.plan_types import Known, Plan
 from planner.references import Reference
-from planner.score import Cell
+from planner.score import POOLED, Cell
 from ui import parts
 from ui.issue_words import field_name
-from ui.method.accuracy import read_from_itself
+from ui.method.accuracy import cell_read_from_itself
 from ui.method.data_files import DataFile
 from ui.method.formulas import Formula, symbol_meaning
 from ui.method.gaps import Gap
@@ -31,8 +31,8 @@ def cells_table(score: Published, words: Words) -> Safe:
 
 
 def _cell(cell: Cell, score: Published, words: Words) -> list[str]:
-    family = cell.family if cell.family != "(pooled)" else words("method.cells.pooled")
-    if read_from_itself(cell, score):
+    family = cell.family if cell.family != POOLED else words("method.cells.pooled")
+    if cell_read_from_itself(cell, score):
         family = words("method.cells.own", family=family)
     return [
         words(f"method.metric.{cell.metric}"),
