@@ -198,11 +198,8 @@ class _Reading:
     def figures(self) -> tuple[PhaseFigures, ...]:
         """The phases of the last step in order."""
         best = self._fullest()
-        wanted = {event: phase for phase, event in best.items()}
-        found = {}
-        for event, alive in self._alive_at(sorted(wanted)):
-            found[wanted[event]] = self._phase(wanted[event], event, alive)
-        return tuple(found[phase] for phase in PHASES if phase in found)
+        alive = dict(self._alive_at(sorted(set(best.values()))))
+        return tuple(self._phase(phase, best[phase], alive[best[phase]]) for phase in PHASES if phase in best)
 
     def _fullest(self) -> dict[str, int]:
         """By phase of the last step: the event after which most was allocated."""

@@ -16,6 +16,7 @@ PRODUCTS: Final = frozenset(
     {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::addmv", "aten::mv"}
 )
 GROUPED: Final = "aten::_grouped_mm"
+LAYER_NORM: Final = "aten::native_layer_norm"
 VALUE: Final = "aten::_local_scalar_dense"
 """A single number is read. In an optimizer it scales the step and decides nothing about sizes."""
 
@@ -54,6 +55,10 @@ class Recorder(Tracker):
         if name == GROUPED:
             out = self._grouped(*args, **(kwargs or {}))
             self._see(out, func, args)
+        elif name == LAYER_NORM and not self._on_cuda:
+            out = _with_stats_of(args[0].dtype, func(*args, **(kwargs or {})))
+            for tensor in out:
+                self._see(tensor, func, args)
         else:
             out = super().__torch_dispatch__(func, types, args, kwargs)
         if self._on_cuda and name in _INSIDE:
@@ -126,6 +131,11 @@ class Recorder(Tracker):
         width = -(-shape[-1] // step) * step
         strides = (shape[-2] * width, width, 1)[-len(shape) :]
         return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+
+def _with_stats_of(dtype: Any, out: Any) -> tuple[Any, ...]:
+    """On a CPU mean and deviation have the input's format (`layer_norm.cpp`), on CUDA always fp32."""
+    return (out[0], *(stat.to(dtype) for stat in out[1:]))
 
 
 def _flash(args: tuple[Any, ...]) -> Workspace:

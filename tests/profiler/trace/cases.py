@@ -1,0 +1,108 @@
+"""Small models and settings on which a trace is held against a real step on the CPU. No PyTorch here."""
+
+from typing import Any, Final
+
+from tests.profiler.scenarios import GPT2, LLAMA
+
+Case = tuple[dict[str, Any], dict[str, Any]]
+
+QWEN3: Final = LLAMA | {"model_type": "qwen3", "num_hidden_layers": 2, "attention_bias": False}
+GEMMA: Final = {
+    "model_type": "gemma", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 1, "head_dim": 32, "intermediate_size": 160, "vocab_size": 1511,
+    "max_position_embeddings": 256,
+}  # fmt: skip
+GEMMA2: Final = GEMMA | {"model_type": "gemma2", "num_key_value_heads": 2, "query_pre_attn_scalar": 32}
+GEMMA3: Final = GEMMA | {
+    "model_type": "gemma3_text", "num_key_value_heads": 2, "query_pre_attn_scalar": 32, "sliding_window": 16,
+}  # fmt: skip
+BERT: Final = {
+    "model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 128, "vocab_size": 1201, "max_position_embeddings": 64, "is_decoder": False,
+}  # fmt: skip
+MIXTRAL: Final = {
+    "model_type": "mixtral", "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 24, "intermediate_size": 208, "vocab_size": 1013,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN3_MOE: Final = {
+    "model_type": "qwen3_moe", "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 24, "intermediate_size": 208, "moe_intermediate_size": 48,
+    "vocab_size": 1013, "num_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": False,
+}  # fmt: skip
+
+BF16: Final = {"training.precision.parameters": "bf16", "training.precision.compute": "bf16"}
+SDPA: Final = {"training.attention": "sdpa"}
+CHECKPOINTED: Final = {"training.checkpointing": "full"}
+ACCUMULATED: Final = {"training.gradient_accumulation": 3}
+FUSED: Final = {"training.optimizer.implementation": "fused"}
+SINGLE: Final = {"training.optimizer.implementation": "single"}
+KEPT: Final = {"runtime.name": "generic"}
+LORA: Final = {"task": "lora", "adapter": {"rank": 4, "targets": "all_linear", "dropout": 0.05}}
+QV: Final = {"task": "lora", "adapter": {"rank": 4, "targets": ["q_proj", "v_proj"]}}
+
+
+def _sgd(name: str) -> dict[str, Any]:
+    return {"training.optimizer.name": name}
+
+
+SHORT: Final[dict[str, Case]] = {
+    "llama-eager-fp32": (LLAMA, {}),
+    "llama-sdpa-bf16": (LLAMA, BF16 | SDPA),
+    "llama-sdpa-bf16-checkpointed-accumulated": (LLAMA, BF16 | SDPA | CHECKPOINTED | ACCUMULATED),
+    "llama-lora-bf16": (LLAMA, BF16 | SDPA | LORA),
+    "qwen3-sdpa-bf16-fused": (QWEN3, BF16 | SDPA | FUSED),
+    "gemma-sdpa-bf16-single": (GEMMA, BF16 | SDPA | SINGLE),
+    "gpt2-eager-dropout": (GPT2, {"training.dropout": 0.1}),
+    "gpt2-sdpa-bf16": (GPT2, BF16 | SDPA),
+    "bert-sdpa": (BERT, SDPA),
+    "mixtral-sdpa-bf16": (MIXTRAL, BF16 | SDPA),
+    "qwen3-moe-fp32": (QWEN3_MOE, {}),
+    "llama-kept-outputs": (LLAMA, KEPT | SDPA),
+}
+"""Run with every test."""
+
+LONG: Final[dict[str, Case]] = {
+    "llama-sdpa-fp32": (LLAMA, SDPA),
+    "llama-eager-bf16": (LLAMA, BF16),
+    "llama-eager-checkpointed": (LLAMA, CHECKPOINTED),
+    "llama-fused": (LLAMA, FUSED),
+    "llama-single": (LLAMA, SINGLE),
+    "llama-accumulated": (LLAMA, ACCUMULATED),
+    "llama-sgd": (LLAMA, _sgd("sgd")),
+    "llama-momentum": (LLAMA, _sgd("sgd_momentum")),
+    "llama-adam": (LLAMA, _sgd("adam")),
+    "llama-adafactor": (LLAMA, _sgd("adafactor")),
+    "llama-in-backward": (LLAMA, {"training.optimizer.in_backward": True}),
+    "llama-lora-fp32": (LLAMA, QV),
+    "llama-lora-checkpointed": (LLAMA, BF16 | SDPA | QV | CHECKPOINTED),
+    "llama-lora-kept": (LLAMA, BF16 | QV | KEPT),
+    "llama-tied": (LLAMA | {"tie_word_embeddings": True}, BF16 | SDPA),
+    "llama-biases": (LLAMA | {"attention_bias": True, "mlp_bias": True}, BF16 | SDPA),
+    "llama-one-row": (LLAMA, BF16 | SDPA | {"training.micro_batch": 1, "training.sequence_length": 200}),
+    "qwen3-eager": (QWEN3, {}),
+    "qwen3-checkpointed": (QWEN3, BF16 | SDPA | CHECKPOINTED),
+    "qwen3-lora": (QWEN3, BF16 | SDPA | LORA),
+    "gemma-eager": (GEMMA, {}),
+    "gemma-checkpointed": (GEMMA, BF16 | CHECKPOINTED),
+    "gemma-lora": (GEMMA, BF16 | SDPA | QV),
+    "gemma2-eager-bf16": (GEMMA2, BF16),
+    "gemma3-sdpa": (GEMMA3, BF16 | SDPA),
+    "gpt2-sdpa-fp32": (GPT2, SDPA),
+    "gpt2-checkpointed": (GPT2, CHECKPOINTED),
+    "gpt2-fused-accumulated": (GPT2, FUSED | ACCUMULATED),
+    "gpt2-single": (GPT2, BF16 | SINGLE),
+    "gpt2-kept": (GPT2, KEPT | SDPA),
+    "gpt2-lora": (GPT2, {"task": "lora", "adapter": {"rank": 4, "targets": ["c_attn"]}}),
+    "bert-eager": (BERT, {}),
+    "bert-bf16": (BERT, BF16 | SDPA),
+    "bert-dropout": (BERT, {"training.dropout": 0.1}),
+    "mixtral-eager": (MIXTRAL, {}),
+    "mixtral-checkpointed": (MIXTRAL, BF16 | SDPA | CHECKPOINTED),
+    "mixtral-lora": (MIXTRAL, BF16 | SDPA | QV),
+    "qwen3-moe-sdpa-bf16": (QWEN3_MOE, BF16 | SDPA | FUSED),
+    "qwen3-moe-checkpointed": (QWEN3_MOE, BF16 | SDPA | CHECKPOINTED),
+}
+"""Run by `python run.py check`."""
+
+ALL: Final = SHORT | LONG

@@ -1,0 +1,54 @@
+"""`python -m tests.profiler.trace.referee CASE...`: a real step and its trace, one line of JSON a case.
+
+Runs in a process of its own, since it loads PyTorch.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+
+from planner.scenario import Scenario
+from profiler.documents import Options
+from profiler.trace.answer import tensor_peaks
+from profiler.trace.child.session import make_trace
+from profiler.trace.documents import Target
+from profiler.worker.measure import Run
+from profiler.worker.meters import TensorMeter
+from profiler.worker.steps import Clock
+from profiler.worker.workloads import build
+from tests.profiler.scenarios import scenario
+from tests.profiler.trace.cases import ALL
+
+
+def real_peaks(config: dict[str, Any], document: dict[str, Any]) -> tuple[dict[str, int], int]:
+    """Peaks of a real step by phase, and the bytes of the optimizer's counters, which on CUDA stay on the host."""
+    torch.manual_seed(0)
+    work = build(Scenario.model_validate(document), config, "cpu")
+    run = Run(work, TensorMeter(work, "cpu"), Clock(time.perf_counter), lambda _: None, lambda _: None)
+    figures = run.steps(Options(steps=1)).figures
+    counters = sum(group.bytes for group in figures["rest"].groups if group.name == "step")
+    return {phase: one.peak_allocated_bytes for phase, one in figures.items()}, counters
+
+
+def traced_peaks(config: dict[str, Any], document: dict[str, Any]) -> dict[str, int]:
+    """The same of the trace."""
+    target = Target(device="cpu")
+    return tensor_peaks(make_trace(Scenario.model_validate(document), document, config, target))
+
+
+def main(names: list[str]) -> None:
+    """Print real and traced peaks of each case."""
+    torch.set_num_threads(1)
+    for name in names:
+        config, changes = ALL[name]
+        document = scenario(config, **changes)
+        real, counters = real_peaks(config, document)
+        traced = traced_peaks(config, document)
+        print(json.dumps({"case": name, "real": real, "traced": traced, "counters": counters}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

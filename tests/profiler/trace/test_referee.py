@@ -1,0 +1,68 @@
+"""The trace against real CPU steps: every phase's peak, tensor bytes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.profiler.trace.cases import LONG, SHORT
+
+ROOT = Path(__file__).resolve().parents[3]
+PHASES = {"rest", "forward", "loss", "backward", "optimizer_step"}
+TOLERANCE_FRAC = 0.001
+HOST_SCALAR_BYTES = 8
+"""The trace leaves out what CUDA keeps on the host: optimizers' step counters, and a scalar beside them."""
+
+
+def run_cases(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Real and traced peaks of several cases, from one process with PyTorch."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.profiler.trace.referee", *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
+    return {line["case"]: line for line in lines}
+
+
+def check(case: dict[str, Any]) -> None:
+    real, traced = case["real"], case["traced"]
+    assert real.keys() == traced.keys() == PHASES
+    for phase, measured in real.items():
+        missing = measured - traced[phase]
+        assert abs(missing) <= TOLERANCE_FRAC * measured, phase
+        assert 0 <= missing <= case["counters"] + HOST_SCALAR_BYTES, phase
+
+
+@pytest.fixture(scope="module")
+def short_cases() -> dict[str, dict[str, Any]]:
+    return run_cases(list(SHORT))
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_trace_counts_what_a_real_step_counts(name: str, short_cases: dict[str, dict[str, Any]]) -> None:
+    check(short_cases[name])
+
+
+@pytest.fixture(scope="module")
+def long_cases() -> dict[str, dict[str, Any]]:
+    return run_cases(list(LONG))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG)
+def test_and_so_it_does_on_many_models(name: str, long_cases: dict[str, dict[str, Any]]) -> None:
+    check(long_cases[name])
+
+
+def test_there_are_as_many_cases_as_promised() -> None:
+    assert len(SHORT) >= 12
+    assert len(SHORT) + len(LONG) >= 40
