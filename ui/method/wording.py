@@ -69,12 +69,12 @@ def strip(score: Published, words: Words) -> list[tuple[str, str, str]]:
     return [
         (
             words("method.strip.training"),
-            words.html("method.strip.off", share=share_text(median_abs_error(training) or 0.0)),
+            share_text(median_abs_error(training) or 0.0),
             words("method.strip.figures", n=whole(len(training))),
         ),
         (
             words("method.strip.serving"),
-            words.html("method.strip.off", share=share_text(median_abs_error(serving) or 0.0)),
+            share_text(median_abs_error(serving) or 0.0),
             words("method.strip.figures", n=whole(len(serving))),
         ),
         (
