@@ -169,14 +169,17 @@ def _measured(fig: Any, found: tuple[Span, ...], words: Words) -> None:
 
 
 def _usable(fig: Any, usable_bytes: int, words: Words) -> None:
-    fig.add_hline(
-        y=amount(usable_bytes),
-        line={"width": 1.5, "color": LIGHT["text"]},
-        annotation={
-            "text": words("measure.steps.usable", size=f"{amount(usable_bytes):.1f}"),
-            "font": {"color": LIGHT["muted"]},
-        },
-        annotation_position="top right",
+    level = amount(usable_bytes)
+    fig.add_hline(y=level, line={"width": 1.5, "color": LIGHT["text"]})
+    fig.add_annotation(
+        x=1,
+        xref="paper",
+        xanchor="right",
+        y=level,
+        yanchor="bottom",
+        showarrow=False,
+        text=words("measure.steps.usable", size=f"{level:.1f}"),
+        font={"size": 14, "color": LIGHT["muted"]},
     )
 
 

@@ -34,6 +34,7 @@ _HIDDEN: Final = "measure_hidden"
 _SHOWN: Final = "measure_shown"
 _OPENED: Final = "measure_opened"
 _PROBLEM: Final = "measure_problem"
+_UPLOADS: Final = "measure_uploads"
 _TOO_LATE: Final = "measure_too_late"
 
 
@@ -139,9 +140,14 @@ def problem() -> ReportError | None:
     return found
 
 
+def upload_key() -> str:
+    """Key of the uploader: a new one after each opened report, so that it is empty again."""
+    return f"{UPLOAD}_{st.session_state.get(_UPLOADS, 0)}"
+
+
 def take_upload() -> None:
     """Open the uploaded file, or keep why it cannot be."""
-    upload = st.session_state.get(UPLOAD)
+    upload = st.session_state.get(upload_key())
     if upload is None:
         return
     st.session_state.pop(_PROBLEM, None)
@@ -149,6 +155,7 @@ def take_upload() -> None:
         if upload.size > MAX_REPORT_BYTES:
             raise ReportError("too_large", detail=str(upload.size))
         st.session_state[_OPENED] = load_report(upload.getvalue())
+        st.session_state[_UPLOADS] = st.session_state.get(_UPLOADS, 0) + 1
     except ReportError as error:
         st.session_state[_PROBLEM] = error
 

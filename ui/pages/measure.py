@@ -273,7 +273,7 @@ def _open_report(words: Words) -> None:
     st.file_uploader(
         words("measure.report.upload", mib=mib),
         type="json",
-        key=actions.UPLOAD,
+        key=actions.upload_key(),
         on_change=actions.take_upload,
         max_upload_size=mib,
     )
