@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 UI = run.ROOT / "ui"
 TRUTH = run.ROOT / "tests" / "data" / "truth"
 SOURCES = ("training", "training_fits", "serving", "serving_fits")
-# Not words: names of fonts, and the signature of the style sheet's hooks.
-NOT_FOR_PEOPLE = {"ui/tokens.py": {"FONT"}}
+# Not words: names of fonts, a word of the data, a folder of the system: by file, the names they stand in.
+NOT_FOR_PEOPLE = {"ui/tokens.py": {"FONT"}, "ui/cost/quotes.py": {"PER_GPU"}}
+SYSTEM_FOLDERS = {"Application Support"}
 WORDS = re.compile(r"[A-Za-z]{2,}[,.:;]? [a-zA-Z]{2,}")
 TAGS = re.compile(r"<[^>]*>?|^[^<]*>")
 
@@ -73,7 +74,7 @@ def literal_texts(path: Path) -> list[tuple[int, str]]:
         (node.lineno, node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped
-        if WORDS.search(TAGS.sub("", node.value))
+        if node.value not in SYSTEM_FOLDERS and WORDS.search(TAGS.sub("", node.value))
     ]
 
 
