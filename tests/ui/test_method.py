@@ -265,11 +265,27 @@ def test_what_is_called_traced_equals_a_traced_step(runtime: str, task: str) -> 
     assert (peak_bytes - cases.WORKSPACES) / GIB == pytest.approx(20.452, rel=0.002)
 
 
-def test_the_open_question_is_marked_in_the_table(score: Published, words: Words) -> None:
-    text = tables.verified_table(verified.table(score), planned(), words)
-    assert text.count("your question") == 1
-    assert "too few for a band" in text
-    assert "✓ trace" in text
+def test_the_open_question_is_marked_in_its_table(score: Published, words: Words) -> None:
+    found = verified.table(score)
+    training = tables.training_evidence(found, planned(), words)
+    serving = tables.serving_evidence(found, planned(), words)
+    assert training.count("your question") == 1
+    assert "your question" not in serving
+    assert "too few for a band" in training
+    assert "✓ trace" in training
+    served = planned("llama-70b-awq-two-l40s")
+    assert tables.serving_evidence(found, served, words).count("your question") == 1
+    assert "your question" not in tables.training_evidence(found, served, words)
+
+
+def test_every_runtime_stands_in_the_table_of_what_it_does(score: Published, words: Words) -> None:
+    found = verified.table(score)
+    training = tables.training_evidence(found, planned(), words)
+    serving = tables.serving_evidence(found, planned(), words)
+    for name, profile in PROFILES.items():
+        label = f">{words(f'runtime.{name}')}</td>"
+        assert (label in training) == (profile.kind != "serving"), name
+        assert (label in serving) == (profile.kind != "training"), name
 
 
 def test_the_reason_names_how_the_open_answer_is_known(score: Published, words: Words) -> None:

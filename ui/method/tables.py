@@ -20,6 +20,7 @@ from ui.numbers import DASH, gib2, percent, ranges, symbol_value, whole
 from ui.tasks import TASKS
 from ui.words import Safe, Words
 
+SERVE: Final = "serve"
 CELL_COLUMNS: Final = ("metric", "family", "n", "unsupported", "median", "p90", "bias", "inside")
 
 
@@ -164,36 +165,67 @@ def _title(reference: Reference) -> Safe:
     return Safe(f'<a href="{escape(reference.url)}" rel="noreferrer">{title}</a>')
 
 
-def verified_table(found: dict[str, tuple[Evidence, ...]], plan: Plan, words: Words) -> Safe:
-    """Runtime by task; the open question's cell is framed by its bold text."""
-    head = [words("method.verified.runtime"), *(words(f"task.{task}.short") for task in TASKS)]
-    asked = (plan.resolved.runtime.name, plan.resolved.task)
-    rows = [
-        [
-            words(f"runtime.{name}"),
-            *(_evidence(cell, words, here=(cell.runtime, cell.task) == asked) for cell in cells),
-        ]
-        for name, cells in found.items()
+def training_evidence(found: dict[str, tuple[Evidence, ...]], plan: Plan, words: Words) -> Safe:
+    """Trainers by task; the open question's cell is bold."""
+    tasks = tuple(task for task in TASKS if task != SERVE)
+    head = [words("method.verified.runtime"), *(words(f"task.{task}.short") for task in tasks)]
+    rows: list[list[str]] = []
+    for name, cells in found.items():
+        own = [cell for cell in cells if cell.task != SERVE]
+        if any(cell.possible for cell in own):
+            drawn = [_evidence(cell, words, here=_is_asked(cell, plan)) for cell in own]
+            rows.append([words(f"runtime.{name}"), *drawn])
+    columns = tuple(range(1, len(tasks) + 1))
+    return parts.table(head, rows, name=words("method.verified.training"), left=columns)
+
+
+def serving_evidence(found: dict[str, tuple[Evidence, ...]], plan: Plan, words: Words) -> Safe:
+    """Engines, a row each."""
+    head = [words(f"method.verified.{key}") for key in ("runtime", "how", "median", "band", "right")]
+    cells = [cell for own in found.values() for cell in own if cell.task == SERVE and cell.possible]
+    rows = [_engine(cell, words, here=_is_asked(cell, plan)) for cell in cells]
+    return parts.table(head, rows, name=words("method.verified.serving"), left=(1,))
+
+
+def _is_asked(cell: Evidence, plan: Plan) -> bool:
+    return (cell.runtime, cell.task) == (plan.resolved.runtime.name, plan.resolved.task)
+
+
+def _engine(cell: Evidence, words: Words, *, here: bool) -> list[str]:
+    runs, verdicts = cell.runs, cell.verdicts
+    how = "<br>".join(_known_lines(cell, words))
+    mark = f"<br><b>{words.html('method.verified.here')}</b>" if here else ""
+    banded = runs is not None and runs.low_frac is not None and runs.high_frac is not None
+    return [
+        words(f"runtime.{cell.runtime}"),
+        Safe(f"{how}{mark}"),
+        share_text(runs.median_abs_error) if runs else DASH,
+        f"{runs.low_frac:.2f}{DASH}{runs.high_frac:.2f}" if runs and banded else DASH,
+        words("method.held.of", inside=whole(verdicts.right), n=whole(verdicts.n)) if verdicts else DASH,
     ]
-    columns = tuple(range(1, len(TASKS) + 1))
-    return parts.table(head, rows, name=words("method.verified.title"), left=columns)
+
+
+def _known_lines(cell: Evidence, words: Words) -> list[str]:
+    """How a runtime and task is known: a mark and a word each."""
+    lines: list[str] = []
+    if cell.traced:
+        lines.append(f'<span class="ok">✓ {words.html("method.verified.trace")}</span>')
+    if cell.known is Known.PUBLISHED and cell.runs is not None:
+        text = words.html("method.verified.published", n=whole(cell.runs.n))
+        lines.append(f'<span class="ok">✓ {text}</span>')
+    elif not cell.traced:
+        lines.append(f'<span class="m">{words.html("method.verified.none")}</span>')
+    if cell.known is not Known.PUBLISHED and cell.runs is not None:
+        lines.append(f'<span class="m">{words.count("method.verified.few", cell.runs.n)}</span>')
+    return lines
 
 
 def _evidence(cell: Evidence, words: Words, *, here: bool) -> Safe:
     if not cell.possible:
         return Safe("")
-    lines: list[str] = []
-    if cell.traced:
-        lines.append(f'<span class="ok">✓ {words.html("method.verified.trace")}</span>')
+    lines = _known_lines(cell, words)
     if cell.known is Known.PUBLISHED and cell.runs is not None:
-        lines.append(
-            f'<span class="ok">✓ {words.html("method.verified.published", n=whole(cell.runs.n))}</span>'
-        )
         lines.append(f'<span class="m">{_runs_line(cell.runs, words)}</span>')
-    elif not cell.traced:
-        lines.append(f'<span class="m">{words.html("method.verified.none")}</span>')
-    if cell.known is not Known.PUBLISHED and cell.runs is not None:
-        lines.append(f'<span class="m">{words.count("method.verified.few", cell.runs.n)}</span>')
     if cell.verdicts is not None:
         right = {"right": whole(cell.verdicts.right), "n": whole(cell.verdicts.n)}
         lines.append(f'<span class="m">{words.html("method.verified.verdicts", **right)}</span>')

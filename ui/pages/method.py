@@ -122,9 +122,13 @@ def _formulas(_score: Published, plan: Plan, words: Words) -> None:
 
 
 def _verified(score: Published, plan: Plan, words: Words) -> None:
+    found = verified.table(score)
     with st.container(key="verified", gap="xsmall"):
-        st.html(parts.section(words("method.verified.title"), words("method.verified.note")))
-        st.html(tables.verified_table(verified.table(score), plan, words))
+        st.html(parts.section(words("method.verified.training"), words("method.verified.note")))
+        st.html(tables.training_evidence(found, plan, words))
+    with st.container(key="verified_engines", gap="xsmall"):
+        st.html(parts.section(words("method.verified.serving"), words("method.verified.serving_note")))
+        st.html(tables.serving_evidence(found, plan, words))
     st.html(f'<div class="p">{parts.bullets(wording.verified_notes(words))}</div>')
 
 
