@@ -4,7 +4,7 @@ from planner.bands import band_for
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
-from planner.placement import Share
+from planner.placement import Share, usable_bytes
 from planner.placement_fit import fit_to_memory, place_job
 from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, Verdict
 from planner.resolve import apply, resolve
@@ -60,15 +60,6 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         serving=serving,
         host=HostNeed(memory_bytes=serving.host.total_bytes) if serving else HostNeed(),
     )
-
-
-def usable_bytes(share: Share) -> tuple[int | None, str]:
-    """What the job may use on a card, and where the figure comes from."""
-    if share.device.free_bytes is not None:
-        return share.device.free_bytes, "free"
-    if share.device.memory_bytes is not None:
-        return share.device.memory_bytes, "given"
-    return share.gpu.usable_bytes, share.gpu.usable_source
 
 
 def _within_engine(usable: int | None, source: str, limit: int | None) -> tuple[int | None, str]:

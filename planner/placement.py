@@ -54,6 +54,15 @@ class Share:
     shard: int = 1
 
 
+def usable_bytes(share: Share) -> tuple[int | None, str]:
+    """What the job may use on a card, and where the figure comes from."""
+    if share.device.free_bytes is not None:
+        return share.device.free_bytes, "free"
+    if share.device.memory_bytes is not None:
+        return share.device.memory_bytes, "given"
+    return share.gpu.usable_bytes, share.gpu.usable_source
+
+
 def data_degree(scenario: Scenario) -> int:
     """Data-parallel degree: as given, else what is left of the cards."""
     parallel = scenario.parallel

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from planner.hardware import Tables
-from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, make_ledger
+from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, Phase, make_ledger
 from planner.memory import runtime
 from planner.memory.inventory import Division, Tensor, inventory
 from planner.memory.layer_view import LayerForm
 from planner.memory.terms import item
 from planner.memory.trainable import adapter_tensors
 from planner.model.spec import ModelSpec
-from planner.placement import Share
+from planner.placement import Share, usable_bytes
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_backward import backward_entries
@@ -88,8 +88,8 @@ def _ledger(
         *communication_entries(step, tensors, groups),
         *runtime_entries(share, scenario, tables),
     ]
-    live_bytes = make_ledger(entries, TRAINING_PHASES).peak(Layer.ALLOCATED)[1]
-    return make_ledger([*entries, _allocator_cache(live_bytes, scenario, tables)], TRAINING_PHASES)
+    live = make_ledger(entries, TRAINING_PHASES)
+    return make_ledger([*entries, _allocator_cache(share, live, scenario, tables)], TRAINING_PHASES)
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:
@@ -129,9 +129,20 @@ def _offloaded(setup: Setup, entries: list[Entry]) -> list[Entry]:
     return [] if setup.parallel.offload.parameters != "none" else entries
 
 
-def _allocator_cache(peak: int, scenario: Scenario, tables: Tables) -> Entry:
-    share = runtime.slack_frac(scenario.runtime.allocator, tables)
+def _allocator_cache(share: Share, live: Ledger, scenario: Scenario, tables: Tables) -> Entry:
+    """What the allocator holds beyond live tensors: a share of all, and of what comes and goes if the card has room.
+
+    A full card does not end the step: what is cached is given back first (`release_cached_blocks`).
+    """
+    peak, rest = live.peak(Layer.ALLOCATED)[1], live.phase_bytes(Phase.REST, Layer.ALLOCATED)
+    least, moving = runtime.slack_fracs(scenario.runtime.allocator, tables)
+    formula, symbols = "max(ceil(f*A), ceil(g*(A - R)))", {"f": least, "A": peak, "g": moving, "R": rest}
+    size = -(-moving * (peak - rest) // 1)
+    usable, used = usable_bytes(share)[0], live.peak(Layer.PROCESS)[1]
+    if usable is not None and usable - used < size:
+        formula, symbols = "max(ceil(f*A), U - M)", {"f": least, "A": peak, "U": usable, "M": used}
+        size = usable - used
     return item(
-        Category.ALLOCATOR, "allocator_cache", -(-share * peak // 1), "ceil(f*A)", {"f": share, "A": peak},
+        Category.ALLOCATOR, "allocator_cache", max(-(-least * peak // 1), size), formula, symbols,
         "allocator_slack", layer=Layer.RESERVED, estimate=True,
     )  # fmt: skip

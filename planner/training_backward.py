@@ -20,7 +20,7 @@ from planner.training_loss import (
     fullest,
     saved_head_entries,
 )
-from planner.training_once import embedding_entries, once_entries
+from planner.training_once import id_entries, once_entries
 from planner.training_setup import Setup
 from planner.training_states import gradient_phases
 from planner.training_step import (
@@ -175,7 +175,7 @@ def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
         *others,
         *(tied or _stream_gradient(step, 1, "stream_gradient")),
         *kept_cache(step, BACKWARD),
-        *embedding_entries(step, BACKWARD),
+        *id_entries(step, BACKWARD),
         *_gradients(step, step.trained_params),
         *gathered_entries(step, 0, BACKWARD),
     ]

@@ -9,18 +9,14 @@ from planner.training_step import Step
 def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Tensors of a step that every layer shares; small beside the layers' own, but not nothing."""
     return [
-        *embedding_entries(step, phases),
+        *id_entries(step, phases),
+        *_embedding_mask(step, phases),
         *_rotary(step, phases),
         *_attention_mask(step, phases),
     ]
 
 
-def embedding_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
-    """Those of them that the embedding's backward reads, and the labels."""
-    return [*_ids(step, phases), *_embedding_mask(step, phases)]
-
-
-def _ids(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+def id_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Token ids and labels as 64-bit numbers; position ids where they are looked up."""
     setup, share = step.setup, step.share
     tables = int(share.holds_embedding) + int(share.holds_head)

@@ -18,6 +18,9 @@ SLACK_DEFAULT: Final = 0.07
 SLACK_EXPANDABLE: Final = 0.02
 """Median of reserved / allocated - 1 over 12 traced runs replayed through the allocator's rules."""
 
+SLACK_MOVING: Final = 0.3
+"""Where the tables hold no constant: the same as theirs."""
+
 
 def cublas_workspace_bytes(gpu: Gpu) -> int:
     """One workspace: `:4096:2:16:8` (8.125 MiB), 32 MiB on Hopper and later. PyTorch `CUDABlas.cpp`."""
@@ -50,10 +53,18 @@ def nccl_bytes(communicators: int, tables: Tables) -> int:
     return communicators * int(own.value if own else NCCL_BYTES)
 
 
-def slack_frac(allocator: str | None, tables: Tables) -> float:
-    """The share of the fullest moment that the caching allocator holds on top."""
-    expandable = allocator == "expandable_segments"
-    own = tables.constants.get(
-        "allocator_slack_expandable_frac" if expandable else "allocator_slack_default_frac"
-    )
-    return own.value if own else SLACK_EXPANDABLE if expandable else SLACK_DEFAULT
+def slack_fracs(allocator: str | None, tables: Tables) -> tuple[float, float]:
+    """What the caching allocator holds on top: shares of the fullest moment, and of what comes and goes in a step.
+
+    Blocks are cut for tensors of one length and freed again; the next, longer or shorter, find no fit, and blocks of
+    FSDP's own streams wait for each other. Expandable segments grow and shrink in place and have the first share only.
+    """
+    if allocator == "expandable_segments":
+        return _constant("allocator_slack_expandable_frac", SLACK_EXPANDABLE, tables), 0.0
+    default = _constant("allocator_slack_default_frac", SLACK_DEFAULT, tables)
+    return default, _constant("allocator_slack_moving_frac", SLACK_MOVING, tables)
+
+
+def _constant(name: str, fallback: float, tables: Tables) -> float:
+    own = tables.constants.get(name)
+    return own.value if own else fallback

@@ -144,10 +144,10 @@ REFERENCES: dict[str, Reference] = {
         "published_measurement",
     ),
     "allocator_slack": Reference(
-        "Twelve traced steps replayed through the caching allocator's rules",
-        "median of reserved / allocated",
-        "",
-        "trace",
+        "PyTorch caching allocator: traced steps replayed, and used bytes of published runs",
+        "median of reserved / allocated; share of what comes and goes; `release_cached_blocks` where the card is full",
+        PYTORCH + "c10/cuda/CUDACachingAllocator.cpp",
+        "published_measurement",
     ),
     "attention_scores": _paper(
         "Reducing Activation Recomputation in Large Transformer Models", "equation 1: 5*a*s*s*b", "2205.05198"

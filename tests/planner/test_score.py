@@ -278,12 +278,14 @@ def test_the_margin_is_left_out_when_scoring() -> None:
 
 @pytest.mark.parametrize(("room_frac", "answer"), [(0.9, False), (0.99, False), (1.01, True), (1.2, True)])
 def test_tight_counts_as_the_side_of_the_central_value(room_frac: float, answer: bool) -> None:
-    scenario, _ = parse_scenario(SCENARIO)
-    assert scenario is not None
-    peak = plan(scenario, TABLES).worst.peak_bytes
-    rows = [{"gpu": "h100-sxm-80gb", "count": 8, "memory_bytes": math.ceil(peak * room_frac)}]
-    asked, _ = parse_scenario(SCENARIO | {"hardware": {"devices": rows}})
-    assert asked is not None
+    def on_cards_of(memory_bytes: int) -> Scenario:
+        rows = [{"gpu": "h100-sxm-80gb", "count": 8, "memory_bytes": memory_bytes}]
+        asked, _ = parse_scenario(SCENARIO | {"hardware": {"devices": rows}})
+        assert asked is not None
+        return asked
+
+    least_bytes = plan(on_cards_of(2**30), TABLES).worst.peak_bytes  # with no room for what is only cached
+    asked = on_cards_of(math.ceil(least_bytes * room_frac))
     assert prediction_for(asked, "any", BANDED).figures["fits"] is answer
 
 
