@@ -49,16 +49,27 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
 def training_ledgers(
     shares: Sequence[Share], scenario: Scenario, model: ModelSpec, tables: Tables
 ) -> tuple[Ledger, ...]:
-    """The same for every group; what equal divisions have in common is worked out once."""
+    """The same for every group; what groups have in common is worked out once."""
     setups: dict[tuple[int, ...], Setup] = {}
     forms: dict[tuple[int, int, bool], LayerForm] = {}
+    made: dict[tuple[object, ...], Ledger] = {}
     ledgers = []
     for share in shares:
-        key = (share.tensor, share.context, share.shard)
-        if key not in setups:
-            setups[key] = setup_for(share, scenario, model)
-        ledgers.append(_ledger(share, setups[key], scenario, model, tables, forms))
+        division, load = (share.tensor, share.context, share.shard), _load(share)
+        if division not in setups:
+            setups[division] = setup_for(share, scenario, model)
+        if load not in made:
+            made[load] = _ledger(share, setups[division], scenario, model, tables, forms)
+        ledgers.append(made[load])
     return tuple(ledgers)
+
+
+def _load(share: Share) -> tuple[object, ...]:
+    """All of a share that its ledger depends on; equal stages on equal cards have equal ledgers."""
+    layers = (*map(id, share.layers), None, *map(id, share.encoder_layers))
+    card = share.gpu.id, share.device.memory_bytes, share.device.free_bytes
+    ends = share.num_stages, share.holds_embedding, share.holds_head, share.in_flight
+    return *card, *ends, share.tensor, share.data, share.context, share.shard, layers
 
 
 def _ledger(

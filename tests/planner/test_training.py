@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.ledger import Category, Layer, Ledger, Phase
-from planner.training import host_need, trainable_params
+from planner.training import host_need, trainable_params, training_ledger, training_ledgers
 from planner.units import GB, GIB
 from tests.planner import training_cases as cases
 
@@ -256,3 +256,18 @@ def test_the_allocator_caches_what_comes_and_goes_as_far_as_the_card_has_room() 
     assert 0.07 * peak < squeezed < roomy
     assert found.peak()[1] == 24 * GIB
     assert cache(8)[0] == pytest.approx(0.07 * peak, rel=1e-6)
+
+
+def test_equal_stages_on_equal_cards_are_worked_out_once() -> None:
+    rows = [{"gpu": cases.CARD, "count": 3}, {"gpu": cases.HOPPER, "count": 1}, {"gpu": cases.CARD, "count": 1}]
+    blocks: dict[str, Any] = {
+        "hardware": {"devices": rows},
+        "runtime": {"name": "hf_trainer"},
+        "parallel": {"pipeline": 5, "pipeline_schedule": "naive"},
+    }
+    resolved, model, groups = cases.shares(cases.llama(64, 10, 4, 2, 128, 512), **blocks)
+    found = training_ledgers(groups, resolved, model, cases.TABLES)
+    assert found[1] is found[2]
+    assert found == tuple(training_ledger(group, resolved, model, cases.TABLES) for group in groups)
+    assert found[3].total("cublas_workspaces") > found[2].total("cublas_workspaces")
+    assert found[4].total("head_weights")
