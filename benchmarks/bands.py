@@ -172,18 +172,25 @@ def _reached(ordered: list[tuple[float, float]], wanted: float) -> float:
     return ordered[-1][0]
 
 
-def held_out(found: list[Ratio]) -> dict[tuple[str, str], tuple[int, int]]:
-    """For each runtime and task: runs inside a band that was made without their source, and runs in all."""
-    counts: dict[tuple[str, str], list[int]] = {}
+def held_out_runs(found: list[Ratio]) -> list[tuple[Ratio, bool]]:
+    """Every run, and whether it lies inside a band that was made without its source."""
+    judged: list[tuple[Ratio, bool]] = []
     for family in sorted({ratio.family for ratio in found}):
         rows = {(w.runtime, w.task): w for w in widths(r for r in found if r.family != family)}
         for ratio in (r for r in found if r.family == family):
             order = basis_order(ratio.runtime, ratio.task)
             row = next((rows[key] for _, *rest in order if (key := (rest[0], rest[1])) in rows), None)
-            inside = row is not None and row.low <= ratio.value <= row.high
-            tally = counts.setdefault((ratio.runtime, ratio.task), [0, 0])
-            tally[0] += inside
-            tally[1] += 1
+            judged.append((ratio, row is not None and row.low <= ratio.value <= row.high))
+    return judged
+
+
+def held_out(found: list[Ratio]) -> dict[tuple[str, str], tuple[int, int]]:
+    """For each runtime and task: runs inside a band that was made without their source, and runs in all."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for ratio, inside in held_out_runs(found):
+        tally = counts.setdefault((ratio.runtime, ratio.task), [0, 0])
+        tally[0] += inside
+        tally[1] += 1
     return {key: (tally[0], tally[1]) for key, tally in counts.items()}
 
 

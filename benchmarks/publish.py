@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.bands import Ratio, held_out, ratios
+from benchmarks.bands import Ratio, held_out_runs, ratios
 from benchmarks.in_sample import in_sample
 from benchmarks.records import MEMORY_FILES, TRUTH, load
 from hardware_db import DATA, load_tables
@@ -100,35 +100,37 @@ def _row(row: Row, positions: Mapping[str, int], metrics: Indexed) -> list[Any]:
 def runs(found: list[Ratio], tables: Tables, own: Collection[str]) -> list[dict[str, Any]]:
     """What a device held at its peak, by runtime and task: the errors, the band, and the runs held out.
 
-    An error is predicted / observed - 1. `held_inside` counts runs inside a band made without their source,
-    `own` the runs of sources that constants were read from.
+    An error is predicted / observed - 1. Runs of `own` sources, which constants were read from, are apart.
+    `held_inside` counts runs inside a band made without their source, `clean_inside` those of other sources.
     """
-    held = held_out(found)
     bands = {(b.runtime, b.task): b for b in tables.bands if b.layer == DEVICE_LAYER}
-    by_key: dict[tuple[str, str], list[Ratio]] = {}
-    for ratio in found:
-        by_key.setdefault((ratio.runtime, ratio.task), []).append(ratio)
+    by_key: dict[tuple[str, str], list[tuple[Ratio, bool]]] = {}
+    for ratio, inside in held_out_runs(found):
+        by_key.setdefault((ratio.runtime, ratio.task), []).append((ratio, inside))
     rows: list[dict[str, Any]] = []
     for key, members in sorted(by_key.items()):
-        errors = sorted(1 / member.value - 1 for member in members)
-        absolute, band = sorted(map(abs, errors)), bands.get(key)
+        absolute, band = sorted(abs(1 / ratio.value - 1) for ratio, _ in members), bands.get(key)
+        clean = [(ratio, inside) for ratio, inside in members if ratio.family not in own]
         rows.append(
             {
                 "runtime": key[0],
                 "task": key[1],
-                "n": len(members),
-                "sources": len({member.family for member in members}),
-                "own": sum(member.family in own for member in members),
+                "sources": len({ratio.family for ratio, _ in members}),
                 "median_abs_error": rounded(median(absolute)),
                 "p90_abs_error": rounded(percentile(absolute, 0.9)),
                 "low_frac": band.low_frac if band else None,
                 "high_frac": band.high_frac if band else None,
-                "held_inside": held[key][0],
-                "held_total": held[key][1],
-                "errors": [round(error, 4) for error in errors],
+                "held_inside": sum(inside for _, inside in members),
+                "clean_inside": sum(inside for _, inside in clean),
+                "clean_errors": _errors(ratio for ratio, _ in clean),
+                "own_errors": _errors(ratio for ratio, _ in members if ratio.family in own),
             }
         )
     return rows
+
+
+def _errors(found: Iterable[Ratio]) -> list[float]:
+    return sorted(round(1 / ratio.value - 1, 4) for ratio in found)
 
 
 def verdicts(rows: Iterable[Row], records: Iterable[Record]) -> list[dict[str, Any]]:

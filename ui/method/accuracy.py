@@ -105,23 +105,21 @@ class Together:
     n: int
     median_abs_error: float
     held_inside: int
-    held_total: int
 
     @property
     def held_frac(self) -> float:
         """Share of the runs inside."""
-        return self.held_inside / self.held_total if self.held_total else 0.0
+        return self.held_inside / self.n if self.n else 0.0
 
 
 def together(runs: Iterable[Runs]) -> Together:
-    """The runs of every runtime and task that no constant was read from."""
-    found = tuple(row for row in runs if not row.own)
-    errors = [abs(error) for row in found for error in row.errors] or [0.0]
+    """The runs of every runtime and task whose source no constant was read from."""
+    found = tuple(runs)
+    errors = [abs(error) for row in found for error in row.clean_errors]
     return Together(
-        n=sum(row.n for row in found),
-        median_abs_error=median(errors),
-        held_inside=sum(row.held_inside for row in found),
-        held_total=sum(row.held_total for row in found),
+        n=len(errors),
+        median_abs_error=median(errors or [0.0]),
+        held_inside=sum(row.clean_inside for row in found),
     )
 
 

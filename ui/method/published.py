@@ -45,28 +45,36 @@ class Runs:
     """What devices held at their peak, for one runtime and task.
 
     Attributes:
-        n: Runs; records of one run count once.
         sources: Families they come from.
-        own: Runs of families that constants were read from: no test of those constants.
         low_frac: Lower end of the band, of observed / predicted; None without a band of its own.
         high_frac: Upper end.
         held_inside: Runs inside a band made without their source.
-        held_total: Runs in all.
-        errors: predicted / observed - 1 of every run, sorted.
+        clean_inside: Those of sources that no constant was read from.
+        clean_errors: predicted / observed - 1 of every run of such a source, sorted.
+        own_errors: The same of the other runs: no test of the constants.
     """
 
     runtime: str
     task: str
-    n: int
     sources: int
-    own: int
     median_abs_error: float
     p90_abs_error: float
     low_frac: float | None
     high_frac: float | None
     held_inside: int
-    held_total: int
-    errors: tuple[float, ...]
+    clean_inside: int
+    clean_errors: tuple[float, ...]
+    own_errors: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        """Runs in all; records of one run count once."""
+        return len(self.clean_errors) + len(self.own_errors)
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Every error, sorted."""
+        return tuple(sorted(self.clean_errors + self.own_errors))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +153,10 @@ def published(path: Path = SCORE) -> Published:
         counts=tree["counts"],
         fits=FitsTable(**tree["fits"]),
         cells=tuple(Cell(**item) for item in tree["cells"]),
-        runs=tuple(Runs(**(item | {"errors": tuple(item["errors"])})) for item in tree["runs"]),
+        runs=tuple(
+            Runs(**(item | {key: tuple(item[key]) for key in ("clean_errors", "own_errors")}))
+            for item in tree["runs"]
+        ),
         verdicts=tuple(Verdicts(**item) for item in tree["verdicts"]),
         in_sample=tuple(
             InSample(**(item | {key: tuple(item[key]) for key in ("families", "metrics")}))

@@ -53,12 +53,12 @@ def held_table(score: Published, words: Words) -> Safe:
     rows = [
         [
             words("method.cells.own", family=words(f"runtime.{row.runtime}"))
-            if row.own
+            if row.own_errors
             else words(f"runtime.{row.runtime}"),
             words(f"task.{row.task}.short"),
             whole(row.sources),
-            words("method.held.of", inside=whole(row.held_inside), n=whole(row.held_total)),
-            percent(row.held_inside / row.held_total) if row.held_total else DASH,
+            words("method.held.of", inside=whole(row.held_inside), n=whole(row.n)),
+            percent(row.held_inside / row.n) if row.n else DASH,
         ]
         for row in sorted(score.runs, key=lambda row: -row.n)
     ]

@@ -55,7 +55,7 @@ def why(plan: Plan, runs: Together, words: Words) -> Safe:
         basis=words(f"known.basis.{band.basis}") if band else "",
         runtime=words(f"runtime.{plan.resolved.runtime.name}"),
     )
-    held = words.html("method.why.held", share=percent(runs.held_frac), n=whole(runs.held_total))
+    held = words.html("method.why.held", share=percent(runs.held_frac), n=whole(runs.n))
     return Safe(f"{tag}&ensp;{known} {held}")
 
 
@@ -80,7 +80,7 @@ def strip(score: Published, words: Words) -> list[tuple[str, str, str]]:
         (
             words("method.strip.held"),
             percent(runs.held_frac),
-            words("method.strip.held_note", n=whole(runs.held_total)),
+            words("method.strip.held_note", n=whole(runs.n)),
         ),
         (words("method.strip.verdicts"), balanced, words("method.strip.balanced", n=whole(decided))),
         (
@@ -159,7 +159,7 @@ def sample_notes(score: Published, words: Words) -> Safe:
     return parts.bullets(
         [
             words.html("method.sample.bands", share=share, n=whole(len(inside))),
-            words.html("method.sample.held", share=percent(runs.held_frac), n=whole(runs.held_total)),
+            words.html("method.sample.held", share=percent(runs.held_frac), n=whole(runs.n)),
             words.html("method.sample.constants", n=whole(len(score.in_sample))),
             words.html("method.sample.formulas"),
         ]
