@@ -23,8 +23,6 @@ def _only_here(scenario: Scenario) -> Iterator[Remark]:
     """What a real step can and a trace cannot."""
     if scenario.runtime.compile:
         yield _refuse("compile_not_traced", "runtime.compile", allowed="false")
-    if scenario.training.precision.autocast:
-        yield _refuse("autocast_not_traced", "training.precision.autocast", allowed="false")
 
 
 def _refuse(code: str, field: str, allowed: str) -> Remark:

@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import pad
 
 from profiler.trace.attention_rules import AttentionCall, choose
+from profiler.trace.child.autocast import without_autocast
 from profiler.trace.documents import Target
 
 Attend = Callable[..., Any]
@@ -32,19 +33,36 @@ def attention_for(target: Target) -> Attend:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
+        query, key, value, attn_mask = _cast(query, key, value, attn_mask)
         call = _describe(query, key, value, attn_mask, dropout_p, causal=is_causal, grouped=enable_gqa)
         backend = choose(call, target)
-        if backend == "math":
-            return torch.ops.aten._scaled_dot_product_attention_math(  # noqa: SLF001  # an operator's name
-                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
-            )[0]
-        mask = _as_bias(attn_mask, query.dtype)
-        given = (query, key, value, mask, dropout_p, is_causal, scale)
-        if target.device == "cpu":
-            return _cpu(*given)
-        return {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}[backend](*given)
+        with without_autocast():
+            if backend == "math":
+                return torch.ops.aten._scaled_dot_product_attention_math(  # noqa: SLF001  # an operator's name
+                    query,
+                    key,
+                    value,
+                    attn_mask,
+                    dropout_p,
+                    is_causal,
+                    None,
+                    scale=scale,
+                    enable_gqa=enable_gqa,
+                )[0]
+            given = (query, key, value, _as_bias(attn_mask, query.dtype), dropout_p, is_causal, scale)
+            if target.device == "cpu":
+                return _cpu(*given)
+            return {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}[backend](*given)
 
     return attend
+
+
+def _cast(*tensors: Any) -> tuple[Any, ...]:
+    """Attention is one of the operators that autocast lowers, masks included."""
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(x if x is None or not x.is_floating_point() else x.to(dtype) for x in tensors)
 
 
 def _describe(

@@ -31,10 +31,11 @@ class Recorder(Tracker):
 
     Args:
         target: The device whose step is followed.
+        device_type: Where the tensors that stand for it are.
     """
 
-    def __init__(self, target: Target) -> None:
-        super().__init__("meta")
+    def __init__(self, target: Target, device_type: str) -> None:
+        super().__init__(device_type)
         self._target = target
         self._on_cuda = target.device == "cuda"
         self._cublas = workspaces.cublas(target.compute_capability)
@@ -56,7 +57,7 @@ class Recorder(Tracker):
             out = self._grouped(*args, **(kwargs or {}))
             self._see(out, func, args)
         elif name == LAYER_NORM and not self._on_cuda:
-            out = _with_stats_of(args[0].dtype, func(*args, **(kwargs or {})))
+            out = _with_stats_of(_stats_dtype(args), func(*args, **(kwargs or {})))
             for tensor in out:
                 self._see(tensor, func, args)
         else:
@@ -130,11 +131,15 @@ class Recorder(Tracker):
         step = ROW_BYTES // dtype.itemsize if self._on_cuda else 1
         width = -(-shape[-1] // step) * step
         strides = (shape[-2] * width, width, 1)[-len(shape) :]
-        return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+        return torch.empty_strided(shape, strides, dtype=dtype, device=one.device)
+
+
+def _stats_dtype(args: tuple[Any, ...]) -> Any:
+    """On a CPU mean and deviation have the weight's format (`layer_norm.cpp`), on CUDA always fp32."""
+    return args[0].dtype if args[2] is None else args[2].dtype
 
 
 def _with_stats_of(dtype: Any, out: Any) -> tuple[Any, ...]:
-    """On a CPU mean and deviation have the input's format (`layer_norm.cpp`), on CUDA always fp32."""
     return (out[0], *(stat.to(dtype) for stat in out[1:]))
 
 

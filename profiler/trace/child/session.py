@@ -5,14 +5,22 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 
 import torch
 import transformers
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 
 from planner.scenario import Scenario
 from profiler.documents import MeasuredPhase
 from profiler.events import Progress, Refused, Request, Result, Started
+from profiler.trace.child.autocast import cuda_lists
+from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
 from profiler.trace.documents import Target, TraceOptions, Versions
@@ -26,6 +34,7 @@ from profiler.worker.workloads import CannotBuildError, Workload, build, cannot_
 STEPS: Final = 2
 """The first makes the optimizer's states, the second is the one that is read."""
 
+FAKE: Final = "cpu"
 SHAPES_ONLY: Final[Any] = "meta"
 """The device without memory, in place of one of those that a step is measured on."""
 
@@ -86,14 +95,19 @@ def make_trace(
         CannotBuildError: No class for this model, settings it refuses, or a model that decides by values.
     """
     start_s = time.perf_counter()
-    with in_force(target):
+    casts = bool(scenario.training.precision.autocast)
+    device_type = FAKE if casts else SHAPES_ONLY
+    with ExitStack() as stack:
+        stack.enter_context(in_force(target, device_type))
         workload = build(scenario, config, SHAPES_ONLY)
+        if casts:
+            workload = _on_fake_cpu(stack, workload, scenario, config, target)
         built_s = time.perf_counter()
-        recorder = Recorder(target)
+        recorder = Recorder(target, device_type)
         try:
             _run(workload, recorder, on_phase)
         except (RuntimeError, NotImplementedError) as error:
-            if not any(words in str(error) for words in VALUE_WANTED):
+            if not _wants_values(error):
                 raise
             raise cannot_build("depends_on_values", "model", config.get("model_type"), error) from error
         traced_s = time.perf_counter()
@@ -120,6 +134,22 @@ def make_trace(
         build_s=built_s - start_s,
         trace_s=traced_s - built_s,
     )
+
+
+def _on_fake_cpu(
+    stack: ExitStack, workload: Workload, scenario: Scenario, config: Mapping[str, Any], target: Target
+) -> Workload:
+    """Autocast acts on tensors of a real device only: fake CPU tensors, with CUDA's list where CUDA is meant."""
+    if target.device == "cuda":
+        stack.enter_context(cuda_lists())
+    stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+    return on_fake_cpu(workload, scenario, config)
+
+
+def _wants_values(error: Exception) -> bool:
+    """Whether a model failed because it looks at values, which nothing here has."""
+    by_class = isinstance(error, DataDependentOutputException | DynamicOutputShapeException)
+    return by_class or any(words in str(error) for words in VALUE_WANTED)
 
 
 def _run(workload: Workload, recorder: Recorder, on_phase: OnPhase) -> None:

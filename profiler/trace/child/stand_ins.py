@@ -16,13 +16,18 @@ from transformers import masking_utils
 from profiler.trace.child.attention import attention_for
 from profiler.trace.documents import Target
 
-Shapes = Callable[[], list[str]]
+Devices = Callable[[], list[str]]
 PACKED = "find_packed_sequence_indices"
 
 
 @contextmanager
-def in_force(target: Target) -> Iterator[None]:
-    """Put the stand-ins in place, and the originals back afterwards."""
+def in_force(target: Target, device_type: str) -> Iterator[None]:
+    """Put the stand-ins in place, and the originals back afterwards.
+
+    Args:
+        target: The device whose step is followed.
+        device_type: Where the tensors that stand for it are.
+    """
     functional = torch.nn.functional
     with ExitStack() as stack:
 
@@ -32,9 +37,10 @@ def in_force(target: Target) -> Iterator[None]:
 
         replace(functional, "scaled_dot_product_attention", attention_for(target))
         replace(masking_utils, PACKED, _unpacked(getattr(masking_utils, PACKED)))
-        replace(_foreach_utils, "_get_fused_kernels_supported_devices", _also_shapes("fused"))
+        replace(masking_utils, "is_tracing", lambda _=None: False)
+        replace(_foreach_utils, "_get_fused_kernels_supported_devices", _also("fused", device_type))
         if target.device == "cuda":
-            replace(_foreach_utils, "_get_foreach_kernels_supported_devices", _also_shapes("foreach"))
+            replace(_foreach_utils, "_get_foreach_kernels_supported_devices", _also("foreach", device_type))
             replace(functional, "dropout", _dropout(functional.dropout))
             replace(functional, "softmax", _softmax(functional.softmax))
         for module in _users_of_supported_devices():
@@ -49,17 +55,17 @@ def _users_of_supported_devices() -> list[Any]:
     return [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
 
 
-def _also_shapes(kind: str) -> Shapes:
-    """Optimizers ask which devices have kernels (`torch/utils/_foreach_utils.py`); shape-only tensors join."""
-    original: Shapes = getattr(_foreach_utils, f"_get_{kind}_kernels_supported_devices")
-    return lambda: [*original(), "meta"]
+def _also(kind: str, device_type: str) -> Devices:
+    """Optimizers ask which devices have kernels (`torch/utils/_foreach_utils.py`); ours is one of them."""
+    original: Devices = getattr(_foreach_utils, f"_get_{kind}_kernels_supported_devices")
+    return lambda: [*original(), device_type]
 
 
 def _dropout(original: Callable[..., Any]) -> Callable[..., Any]:
     """On CUDA dropout is one operator that keeps a mask of one byte an element (`Dropout.cpp`)."""
 
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:  # noqa: A002
-        if training and 0 < p < 1 and not inplace and input.device.type == "meta":
+        if training and 0 < p < 1 and not inplace:
             return torch.native_dropout(input, p, train=True)[0]
         return original(input, p, training, inplace)
 
@@ -70,7 +76,7 @@ def _softmax(original: Callable[..., Any]) -> Callable[..., Any]:
     """On CUDA a softmax from half to fp32 makes no fp32 copy of its input (`SoftMax.cpp`)."""
 
     def softmax(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
-        if input.dtype is torch.float16 and dtype is torch.float32 and input.device.type == "meta":
+        if input.dtype is torch.float16 and dtype is torch.float32:
             return torch._softmax(input, dim, half_to_float=True)  # noqa: SLF001  # an operator's name
         return original(input, dim, _stacklevel, dtype)
 

@@ -32,6 +32,7 @@ QWEN3_MOE: Final = {
 }  # fmt: skip
 
 BF16: Final = {"training.precision.parameters": "bf16", "training.precision.compute": "bf16"}
+AUTOCAST: Final = {"training.precision.compute": "bf16", "training.precision.autocast": True}
 SDPA: Final = {"training.attention": "sdpa"}
 CHECKPOINTED: Final = {"training.checkpointing": "full"}
 ACCUMULATED: Final = {"training.gradient_accumulation": 3}
@@ -59,6 +60,8 @@ SHORT: Final[dict[str, Case]] = {
     "mixtral-sdpa-bf16": (MIXTRAL, BF16 | SDPA),
     "qwen3-moe-fp32": (QWEN3_MOE, {}),
     "llama-kept-outputs": (LLAMA, KEPT | SDPA),
+    "llama-autocast": (LLAMA, AUTOCAST | SDPA),
+    "gpt2-autocast-kept": (GPT2, AUTOCAST | KEPT),
 }
 """Run with every test."""
 
@@ -101,6 +104,16 @@ LONG: Final[dict[str, Case]] = {
     "mixtral-checkpointed": (MIXTRAL, BF16 | SDPA | CHECKPOINTED),
     "mixtral-lora": (MIXTRAL, BF16 | SDPA | QV),
     "qwen3-moe-sdpa-bf16": (QWEN3_MOE, BF16 | SDPA | FUSED),
+    "llama-autocast-eager": (LLAMA, AUTOCAST),
+    "llama-autocast-checkpointed": (LLAMA, AUTOCAST | SDPA | CHECKPOINTED),
+    "llama-autocast-accumulated-fused": (LLAMA, AUTOCAST | SDPA | ACCUMULATED | FUSED),
+    "llama-autocast-lora": (LLAMA, AUTOCAST | SDPA | LORA),
+    "qwen3-autocast-single": (QWEN3, AUTOCAST | SDPA | SINGLE),
+    "gemma-autocast": (GEMMA, AUTOCAST | SDPA),
+    "gpt2-autocast-sdpa": (GPT2, AUTOCAST | SDPA),
+    "gpt2-autocast-dropout": (GPT2, AUTOCAST | {"training.dropout": 0.1}),
+    "bert-autocast": (BERT, AUTOCAST | SDPA),
+    "mixtral-autocast": (MIXTRAL, AUTOCAST | SDPA),
     "qwen3-moe-checkpointed": (QWEN3_MOE, BF16 | SDPA | CHECKPOINTED),
 }
 """Run by `python run.py check`."""

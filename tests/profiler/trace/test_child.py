@@ -17,6 +17,7 @@ from profiler.trace.record import Trace
 from profiler.trace.runner import TraceJob, TraceRunner
 from tests.profiler.jobs import STUB, finish, is_running, until
 from tests.profiler.scenarios import GPT2, LLAMA, scenario
+from tests.profiler.trace.cases import AUTOCAST as BF16_AUTOCAST
 from tests.profiler.trace.cases import BF16, SDPA
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,10 +89,25 @@ def test_dropout_keeps_one_byte_an_element_as_on_cuda() -> None:
 
 
 def test_settings_that_cannot_be_followed_are_refused() -> None:
-    document = scenario(LLAMA, **{"training.precision.autocast": True, "training.precision.compute": "bf16"})
-    seen = finish(start(document))
+    seen = finish(start(scenario(LLAMA, **{"runtime.compile": True})))
     assert seen.reason is ExitReason.REFUSED
-    assert [remark.field for remark in seen.remarks] == ["training.precision.autocast"]
+    assert [remark.field for remark in seen.remarks] == ["runtime.compile"]
+
+
+@pytest.mark.long
+def test_autocast_follows_cudas_list() -> None:
+    """CUDA's autocast normalises in fp32, the CPU's in bf16: GPT-2's norms tell them apart."""
+    document = scenario(GPT2, **BF16_AUTOCAST)
+    trace, _ = traced(start(document))
+    words, columns = trace.storages.words, trace.storages
+    norms = {
+        words[columns.dtype[number]]
+        for number, op in enumerate(columns.op)
+        if words[op] == "aten::native_layer_norm"
+    }
+    assert norms == {"float32"}
+    casts = [words[word] for word in columns.detail if words[word] == "cast"]
+    assert len(casts) >= 2 * 2 * 4  # each matrix of each layer, once a step
 
 
 @pytest.mark.long

@@ -23,10 +23,6 @@ def made(**changes: Any) -> Plan:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        (
-            {"training.precision.autocast": True, "training.precision.compute": "bf16"},
-            "training.precision.autocast",
-        ),
         ({"runtime.compile": True}, "runtime.compile"),
         ({"runtime.name": "torchtune"}, "runtime.name"),
         ({"parallel.tensor": 2}, "parallel.tensor"),
