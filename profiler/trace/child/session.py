@@ -24,10 +24,11 @@ from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
 from profiler.trace.documents import Target, TraceOptions, Versions
-from profiler.trace.record import Trace, WorkspaceNote, columns_from
+from profiler.trace.record import Change, Trace, WorkspaceNote, columns_from
 from profiler.worker.channel import Beat, Channel
 from profiler.worker.meters import shapes_of
 from profiler.worker.steps import Loop
+from profiler.worker.storages import OPTIMIZER_STATE, Storage
 from profiler.worker.tracker import adopt_model, adopt_optimizer
 from profiler.worker.workloads import CannotBuildError, Workload, build, cannot_build
 
@@ -112,7 +113,7 @@ def make_trace(
             raise cannot_build("depends_on_values", "model", config.get("model_type"), error) from error
         traced_s = time.perf_counter()
         shapes = shapes_of(workload)
-    columns = columns_from(recorder.changes())
+    columns = columns_from(_on_device(recorder.changes(), scenario, target))
     parameters = list(workload.model.parameters())
     return Trace(
         scenario=dict(document),
@@ -134,6 +135,17 @@ def make_trace(
         build_s=built_s - start_s,
         trace_s=traced_s - built_s,
     )
+
+
+def _on_device(changes: list[Change], scenario: Scenario, target: Target) -> list[Change]:
+    """Without the optimizer's step counters where they stay on the host: on CUDA, unless the step is fused."""
+    if target.device == "cpu" or scenario.training.optimizer.implementation == "fused":
+        return changes
+    return [change for change in changes if change.storage is None or not _is_counter(change.storage)]
+
+
+def _is_counter(storage: Storage) -> bool:
+    return (storage.kind, storage.detail, storage.shape) == (OPTIMIZER_STATE, "step", ())
 
 
 def _on_fake_cpu(

@@ -106,6 +106,7 @@ def test_autocast_follows_cudas_list() -> None:
         if words[op] == "aten::native_layer_norm"
     }
     assert norms == {"float32"}
+    assert "step" not in {words[word] for word in columns.detail}  # counters stay on the host
     casts = [words[word] for word in columns.detail if words[word] == "cast"]
     assert len(casts) >= 2 * 2 * 4  # each matrix of each layer, once a step
 
