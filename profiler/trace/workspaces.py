@@ -39,7 +39,11 @@ class Workspace:
 
 
 def cublas(capability: Capability) -> Workspace:
-    """Kept by each cuBLAS handle from its first product on: one of the forward thread, one of autograd's."""
+    """Kept by each cuBLAS handle from its first product on: one of the forward thread, one of autograd's.
+
+    cuBLASLt takes none of its own: `getCUDABlasLtWorkspace` hands out the same one
+    (`TORCH_CUBLASLT_UNIFIED_WORKSPACE` is on by default in PyTorch 2.13).
+    """
     hopper_or_later = (9, 0) <= capability < (12, 0)
     size = 32 * MIB if hopper_or_later else (2 * 4096 + 8 * 16) * KIB
     return Workspace("cublas_workspace", (size,), f"{_ATEN}cuda/CublasHandlePool.cpp: getChosenWorkspaceSize")
@@ -102,4 +106,18 @@ def embedding_backward(indices: int) -> Workspace:
         pieces,
         f"{_ATEN}native/cuda/Embedding.cu: embedding_dense_backward_cuda",
         estimate=True,
+    )
+
+
+def safe_softmax(scores: int, item_bytes: int) -> Workspace:
+    """The plain softmax and what marks rows of minus infinity, beside the result.
+
+    Args:
+        scores: Number of scores.
+        item_bytes: Of their format.
+    """
+    return Workspace(
+        "safe_softmax_temporaries",
+        (scores * item_bytes, scores),
+        f"{_ATEN}native/transformers/attention.cpp: _safe_softmax",
     )

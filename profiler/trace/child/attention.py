@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import pad
 
 from profiler.trace.attention_rules import AttentionCall, choose
-from profiler.trace.child.autocast import without_autocast
+from profiler.trace.child.autocast import LOWER, without_autocast
 from profiler.trace.documents import Target
 
 Attend = Callable[..., Any]
@@ -37,7 +37,7 @@ def attention_for(target: Target) -> Attend:
         call = _describe(query, key, value, attn_mask, dropout_p, causal=is_causal, grouped=enable_gqa)
         backend = choose(call, target)
         with without_autocast():
-            if backend == "math":
+            if backend == "math" and target.device == "cpu":
                 return torch.ops.aten._scaled_dot_product_attention_math(  # noqa: SLF001  # an operator's name
                     query,
                     key,
@@ -52,6 +52,8 @@ def attention_for(target: Target) -> Attend:
             given = (query, key, value, _as_bias(attn_mask, query.dtype), dropout_p, is_causal, scale)
             if target.device == "cpu":
                 return _cpu(*given)
+            if backend == "math":
+                return _math(*given, grouped=enable_gqa)
             return {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}[backend](*given)
 
     return attend
@@ -133,3 +135,31 @@ def _cudnn(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: 
     return torch.ops.aten._scaled_dot_product_cudnn_attention(  # noqa: SLF001
         query, key, value, mask, keep, dropout, causal, False, scale=scale
     )[0]
+
+
+def _math(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, *, grouped: bool
+) -> Any:
+    """Scores written out, in fp32 for 16-bit formats (`_scaled_dot_product_attention_math`).
+
+    PyTorch's own does the same, but adds the mask out of place while operators are followed, and its dropout
+    keeps a mask in the scores' format where there is no CUDA.
+    """
+    dtype = query.dtype
+    if dtype in LOWER:
+        query, key, value = (tensor.to(torch.float32) for tensor in (query, key, value))
+    factor = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5
+    query = query * factor
+    if causal:
+        square = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
+        mask = _as_bias(square.tril(), query.dtype)
+    if grouped and query.shape[-3] != key.shape[-3]:
+        copies = query.shape[-3] // key.shape[-3]
+        key, value = (tensor.repeat_interleave(copies, -3) for tensor in (key, value))
+    scores = torch.matmul(query, key.transpose(-2, -1) * factor)
+    if mask is not None:
+        scores.add_(mask)
+    weights = torch.ops.aten._safe_softmax(scores, -1)  # noqa: SLF001
+    if dropout > 0:
+        weights = torch.nn.functional.dropout(weights, dropout)
+    return torch.matmul(weights, value).to(dtype)

@@ -157,6 +157,10 @@ def _cudnn(args: tuple[Any, ...]) -> Workspace:
     return workspaces.cudnn_backward(tuple(args[1].shape))
 
 
+def _safe_softmax(args: tuple[Any, ...]) -> Workspace:
+    return workspaces.safe_softmax(args[0].numel(), args[0].dtype.itemsize)
+
+
 def _embedding(args: tuple[Any, ...]) -> Workspace:
     return workspaces.embedding_backward(args[1].numel())
 
@@ -166,4 +170,5 @@ _INSIDE: Final[dict[str, Callable[[tuple[Any, ...]], Workspace]]] = {
     "aten::_scaled_dot_product_efficient_attention_backward": _efficient,
     "aten::_scaled_dot_product_cudnn_attention_backward": _cudnn,
     "aten::embedding_dense_backward": _embedding,
+    "aten::_safe_softmax": _safe_softmax,
 }

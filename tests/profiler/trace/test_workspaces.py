@@ -33,6 +33,10 @@ def test_few_indices_need_no_sorting() -> None:
     assert workspaces.embedding_backward(3073).bytes == (8 * 3073,) * 3
 
 
+def test_a_safe_softmax_holds_scores_twice_and_a_mask() -> None:
+    assert workspaces.safe_softmax(32 * 100 * 100, 4).bytes == (4 * 320_000, 320_000)
+
+
 def test_what_is_not_read_from_a_source_says_so() -> None:
     assert workspaces.cudnn_backward((1, 1, 1, 1)).estimate
     assert workspaces.efficient_backward((1, 1, 1, 1), half=True).estimate
