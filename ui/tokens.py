@@ -47,9 +47,6 @@ PARTS: Final[dict[Category, tuple[str, str]]] = {
 LIGHT: Final[dict[str, str]] = {name: pair[0] for name, pair in SURFACE.items()}
 PART_LIGHT: Final[dict[Category, str]] = {part: pair[0] for part, pair in PARTS.items()}
 
-# Tints of the fit map: a heatmap is a bitmap whose colours can't be swapped, so one set serves both themes.
-TINTS: Final[tuple[str, str, str]] = ("rgba(214,60,50,.10)", "rgba(224,160,40,.13)", "rgba(40,160,95,.11)")
-
 _STYLES = Path(__file__).with_name("styles.css")
 
 

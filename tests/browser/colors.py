@@ -49,8 +49,9 @@ TEXTS = """() => {
 FIGURE_COLORS = """() => [...document.querySelectorAll('.js-plotly-plot [style]')].flatMap(element => {
     const style = getComputedStyle(element), inline = element.getAttribute('style');
     return ['fill', 'stroke'].filter(name => inline.includes(name + ':')).map(name => style[name]);
-})"""
-"""Every fill and stroke that figures set, as computed."""
+}).concat([...document.querySelectorAll('.step .plot *, table.fit td')].map(
+    element => getComputedStyle(element).backgroundColor))"""
+"""Every fill and stroke that figures set, and what panels and the fit map are filled with, as computed."""
 
 
 def as_browser(token: str, *, dark: bool) -> str:

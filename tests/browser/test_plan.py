@@ -147,14 +147,37 @@ def test_every_apply_button_names_its_change(open_page: OpenPage) -> None:
 
 def test_every_figure_is_told_in_words(open_page: OpenPage) -> None:
     page = open_page().page
-    charts = page.locator('[data-testid="stPlotlyChart"]')
-    assert charts.count() >= 8
-    labels = page.evaluate(
-        """() => [...document.querySelectorAll('[data-testid="stPlotlyChart"]')].map(
-            chart => (chart.closest('[aria-label]') || chart.querySelector('[aria-label]') || chart)
-                .getAttribute('aria-label'))"""
+    assert page.locator('[data-testid="stPlotlyChart"]').count() == 1
+    label = page.evaluate(
+        """() => { const chart = document.querySelector('[data-testid="stPlotlyChart"]');
+        return (chart.closest('[aria-label]') || chart.querySelector('[aria-label]') || chart)
+            .getAttribute('aria-label'); }"""
     )
-    assert all(labels)
+    assert "GPU 5 needs" in label
+    panels = page.get_by_role("img", name="by phase")
+    assert panels.count() == 6
+    assert all(panel.get_attribute("aria-label") for panel in panels.all())
+
+
+def test_the_fit_map_is_a_table_with_this_plan_marked(open_page: OpenPage) -> None:
+    page = open_page().page
+    table = page.get_by_role("table", name="Fit map")
+    assert table.get_by_role("columnheader").count() == 5
+    assert table.get_by_role("rowheader").count() == 4
+    assert table.locator("[aria-current]").count() == 1
+
+
+@pytest.mark.parametrize(("width", "columns"), [(1440, 6), (1024, 4), (390, 2)])
+def test_panels_stand_in_as_many_columns_as_there_is_room(
+    open_page: OpenPage, width: int, columns: int
+) -> None:
+    page = open_page(width=width).page
+    lefts = page.eval_on_selector_all(".step", "steps => steps.map(s => s.getBoundingClientRect().left)")
+    assert len(set(map(round, lefts))) == columns
+    boxes = page.eval_on_selector_all(
+        ".step .plot i", "areas => areas.map(a => [a.offsetWidth, getComputedStyle(a).backgroundColor])"
+    )
+    assert all(wide > 0 and color != "rgba(0, 0, 0, 0)" for wide, color in boxes)
 
 
 def test_a_phone_shows_the_verdict_first(open_page: OpenPage) -> None:

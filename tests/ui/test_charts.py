@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
-from planner.ledger import Category, Phase
-from planner.plan_types import Verdict
+from planner.ledger import Category
+from planner.plan_types import DevicePlan, Verdict
 from planner.units import gib
 from tests.browser.colors import LEAST_CONTRAST, contrast, rgb
 from tests.ui.plans import device, plan
@@ -17,7 +18,7 @@ from ui.charts import fit_map, gpu_bars, phases
 from ui.charts.base import nice_step, shortened
 from ui.charts.fit_map import Cell, FitGrid
 from ui.numbers import MINUS, gib2, percent, ranges, short_count, short_tokens, signed, signed_gib
-from ui.tokens import CLEAR, PARTS, SURFACE, TINTS, style_sheet
+from ui.tokens import CLEAR, PARTS, SURFACE, style_sheet
 from ui.words import words_for
 
 WORDS = words_for("en")
@@ -92,19 +93,57 @@ def test_the_figure_is_said_in_words() -> None:
     assert gpu_bars.alternative(plan(device([5])), WORDS) == "GPU 5 needs 14.5 of 24.0 GiB."
 
 
-def test_a_phase_panel_is_the_share_of_usable_memory() -> None:
-    figure = phases.phase_panel(device([0]), WORDS, top=1.14, wide=True)
-    loss = list(device([0]).ledger.phases).index(Phase.LOSS)
-    at_loss = sum(trace.y[2 * loss] for trace in figure.data)
-    at_rest = sum(trace.y[0] for trace in figure.data)
-    assert at_loss == pytest.approx(14.5 / 24)
-    assert at_rest == pytest.approx(10.5 / 24)
+def reach_at(group: DevicePlan, place: int) -> int:
+    """Bytes up to the top of what a panel shows at a place of its axis."""
+    return sum(area.size_bytes for area in phases.areas(group) if area.start <= place < area.end)
+
+
+def test_a_phase_panel_stacks_to_the_bytes_of_each_phase() -> None:
+    shown = device([0])
+    start = 0
+    for phase in shown.ledger.phases:
+        assert reach_at(shown, start) == shown.ledger.phase_bytes(phase)
+        start += phases.WIDTHS[phase]
+
+
+def test_areas_of_a_panel_lie_on_one_another() -> None:
+    shown = device([0])
+    for place in range(sum(phases.WIDTHS[phase] for phase in shown.ledger.phases)):
+        level = 0
+        for area in (area for area in phases.areas(shown) if area.start <= place < area.end):
+            assert area.below_bytes == level
+            level += area.size_bytes
 
 
 def test_what_rests_is_faded_and_what_comes_is_not() -> None:
-    figure = phases.phase_panel(device([0]), WORDS, top=1.14, wide=False)
-    assert sum(trace.fillcolor.startswith("rgba") for trace in figure.data) == 2
-    assert figure.data[-1].fillcolor == PARTS[Category.LOGITS][0]
+    drawn = phases.areas(device([0]))
+    assert [area.resting for area in drawn] == [True, True, False]
+    assert drawn[-1].category is Category.LOGITS
+    markup = phases.panels([device([0])], WORDS, top=1.14, wide=False)
+    assert markup.count('<i class="rest"') == 2
+    assert markup.count("<i style=") == 1
+
+
+def test_a_panel_is_a_share_of_usable_memory() -> None:
+    markup = phases.panels([device([0])], WORDS, top=2.0, wide=True)
+    heights = [float(text) for text in re.findall(r"height:([\d.]+)%;--part", markup)]
+    assert sum(heights) == pytest.approx(100 * 14.5 / 24 / 2, rel=1e-3)
+    assert '<u class="limit" style="bottom:50%">' in markup
+
+
+def test_the_line_is_red_where_a_card_is_over_and_absent_where_its_size_is_not_known() -> None:
+    over = device([0], usable_gib=5.0, verdict=Verdict.DOES_NOT_FIT)
+    unknown = device([0], usable_gib=None, verdict=Verdict.UNKNOWN)
+    assert '<u class="over"' in phases.panels([over], WORDS, top=4.0, wide=True)
+    assert "<u " not in phases.panels([unknown], WORDS, top=4.0, wide=True)
+
+
+def test_a_panel_says_its_numbers_and_names_its_parts() -> None:
+    markup = phases.panels([device([3])], WORDS, top=1.14, wide=True)
+    label = markup.partition('role="img" aria-label="')[2].partition('"')[0]
+    assert html.unescape(label) == phases.alternative(device([3]), WORDS)
+    assert "GPU 3" in label
+    assert f'title="{WORDS("category.logits_and_loss")} 4.00 GiB"' in markup
 
 
 def test_panels_share_one_axis_that_holds_the_fullest() -> None:
@@ -115,19 +154,31 @@ def test_panels_share_one_axis_that_holds_the_fullest() -> None:
 
 def test_the_fit_map_shows_every_plan_and_frames_this_one() -> None:
     cells = ((Cell(2**30, Verdict.FITS), Cell(-30 * 2**30, Verdict.DOES_NOT_FIT), Cell(None, None)),)
-    figure = fit_map.fit_map(FitGrid(columns=(1024, 2048, 4096), rows=(1,), cells=cells, current=(0, 1)))
-    assert texts(figure) == ["+1.0", f"{MINUS}30", "–"]
-    assert [list(row) for row in figure.data[0].z] == [[1, -1, None]]
-    assert (figure.layout.shapes[0].x0, figure.layout.shapes[0].x1) == (0.5, 1.5)
+    markup = fit_map.fit_map(
+        FitGrid(columns=(1024, 2048, 4096), rows=(1,), cells=cells, current=(0, 1)), WORDS
+    )
+    assert re.findall(r'<td class="(\w+)"[^>]*>([^<]+)', markup) == [
+        ("ok", "+1.0"),
+        ("bad", f"{MINUS}30"),
+        ("m", "–"),
+    ]
+    assert re.findall(r'aria-current="true">([^<]+)', markup) == [f"{MINUS}30"]
+    assert re.findall(r'<th scope="col">([^<]+)', markup) == ["1k", "2k", "4k"]
+
+
+def test_the_fit_map_grows_upwards_and_names_each_row() -> None:
+    cells = tuple((Cell(size * 2**30, Verdict.FITS),) for size in (1, 2, 3))
+    markup = fit_map.fit_map(FitGrid(columns=(1024,), rows=(1, 2, 4), cells=cells, current=None), WORDS)
+    assert re.findall(r'<th scope="row">([^<]+)', markup) == ["4", "2", "1"]
+    assert re.findall(r'<td class="ok">([^<]+)', markup) == ["+3.0", "+2.0", "+1.0"]
+    assert "aria-current" not in markup
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_words_on_the_tints_of_the_fit_map_can_be_read(*, dark: bool) -> None:
-    ground = rgb(SURFACE["background"][dark])
-    for tint, token in zip(TINTS, ("bad", "tight", "ok"), strict=True):
-        red, green, blue, alpha = rgb(tint)
-        mixed = [v * alpha + g * (1 - alpha) for v, g in zip((red, green, blue), ground, strict=True)]
-        assert contrast(rgb(SURFACE[token][dark]), mixed) >= LEAST_CONTRAST
+def test_words_on_tints_can_be_read(*, dark: bool) -> None:
+    for token in ("bad", "tight", "ok"):
+        tint = rgb(SURFACE[f"{token}-tint"][dark])
+        assert contrast(rgb(SURFACE[token][dark]), tint) >= LEAST_CONTRAST
 
 
 def test_the_style_sheet_swaps_every_light_value() -> None:
@@ -139,16 +190,10 @@ def test_the_style_sheet_swaps_every_light_value() -> None:
 
 def test_figures_hold_nothing_that_plotly_does_not_know() -> None:
     shown = plan(device([0], usable_gib=5.0, verdict=Verdict.DOES_NOT_FIT), device([1]))
-    grid = FitGrid(columns=(1024,), rows=(1,), cells=((Cell(1, Verdict.FITS),),), current=(0, 0))
-    for figure in (
-        gpu_bars.gpu_bars(shown, WORDS),
-        phases.phase_panel(shown.devices[0], WORDS, top=2.0, wide=True),
-        fit_map.fit_map(grid),
-    ):
-        checked = go.Figure(figure.to_plotly_json())
-        assert checked.layout.paper_bgcolor == checked.layout.plot_bgcolor == CLEAR
-        assert checked.layout.xaxis.fixedrange
-        assert checked.layout.showlegend is False
+    checked = go.Figure(gpu_bars.gpu_bars(shown, WORDS).to_plotly_json())
+    assert checked.layout.paper_bgcolor == checked.layout.plot_bgcolor == CLEAR
+    assert checked.layout.xaxis.fixedrange
+    assert checked.layout.showlegend is False
 
 
 @pytest.mark.parametrize(("span", "step"), [(44, 10), (24, 5), (7, 2), (0.8, 0.2), (3000, 1000), (0, 1)])

@@ -30,10 +30,6 @@ class Drawing:
         """A scatter trace."""
         return self._trace("scatter", trace)
 
-    def add_heatmap(self, **trace: Any) -> Self:
-        """A heatmap trace."""
-        return self._trace("heatmap", trace)
-
     def add_shape(self, **shape: Any) -> Self:
         """A shape of the layout."""
         self._shapes.append(_nested(shape))

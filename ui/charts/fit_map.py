@@ -1,18 +1,12 @@
 """Headroom over a grid of two sizes of the job: real plans, one a cell."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from planner.plan_types import Verdict
-from ui.charts.base import finish
-from ui.charts.drawing import Drawing
 from ui.charts.gpu_bars import TONE
 from ui.numbers import DASH, short_tokens, signed, whole
-from ui.tokens import LIGHT, TINTS
 from ui.units import amount
-from ui.words import Words
-
-LEVEL = {Verdict.DOES_NOT_FIT: -1, Verdict.TIGHT: 0, Verdict.FITS: 1}
+from ui.words import Safe, Words, escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +39,24 @@ class FitGrid:
     current: tuple[int, int] | None
 
 
-def fit_map(grid: FitGrid) -> Any:
-    """A heatmap of three tints with the signed headroom in each cell.
+def fit_map(grid: FitGrid, words: Words) -> Safe:
+    """A table of tinted cells with the signed headroom in each, a frame around the plan on the page.
 
     Args:
         grid: The plans.
+        words: For what only a screen reader says: the map in words, the verdict of each cell.
 
     Returns:
-        A Plotly figure of 238 px.
+        Sizes go up the side and lengths along the foot, as on a chart; a screen reader hears lengths as heads.
     """
-    fig = Drawing()
-    fig.add_heatmap(
-        z=[[LEVEL.get(cell.verdict) if cell.verdict else None for cell in row] for row in grid.cells],
-        x=[short_tokens(tokens) for tokens in grid.columns],
-        y=[whole(size) for size in grid.rows],
-        xgap=2,
-        ygap=2,
-        showscale=False,
-        zmin=-1,
-        zmax=1,
-        hoverinfo="skip",
-        colorscale=[
-            [level, tint]
-            for tint, ends in zip(TINTS, ((0, 0.33), (0.33, 0.66), (0.66, 1)), strict=True)
-            for level in ends
-        ],
-    )
-    for i, row in enumerate(grid.cells):
-        for j, cell in enumerate(row):
-            fig.add_annotation(
-                x=j, y=i, showarrow=False, text=_text(cell), font={"color": LIGHT[_tone(cell)]}
-            )
-    if grid.current is not None:
-        i, j = grid.current
-        frame = {"color": LIGHT["text"], "width": 2}
-        fig.add_shape(type="rect", x0=j - 0.5, x1=j + 0.5, y0=i - 0.5, y1=i + 0.5, line=frame)
+    lengths = "".join(f'<th scope="col">{short_tokens(tokens)}</th>' for tokens in grid.columns)
+    rows = "".join(_row(grid, i, words) for i in reversed(range(len(grid.rows))))
     widest = max(len(whole(size)) for size in grid.rows)
-    finish(fig, 238, margin={"l": 10 + 8 * widest, "r": 0, "t": 4, "b": 26})
-    fig.update_xaxes(showgrid=False, type="category")
-    return fig.update_yaxes(showgrid=False, type="category", ticklabelstandoff=4).figure()
+    return Safe(
+        f'<table class="fit" style="--head:{widest + 2}ch"><caption class="sr">{escaped(words("map.title"))}. '
+        f"{escaped(alternative(grid, words))}</caption>"
+        f"<thead><tr><td></td>{lengths}</tr></thead><tbody>{rows}</tbody></table>"
+    )
 
 
 def alternative(grid: FitGrid, words: Words) -> str:
@@ -99,12 +72,24 @@ def alternative(grid: FitGrid, words: Words) -> str:
     return " ".join(parts)
 
 
+def _row(grid: FitGrid, i: int, words: Words) -> str:
+    cells = "".join(
+        _cell(cell, words, current=grid.current == (i, j)) for j, cell in enumerate(grid.cells[i])
+    )
+    return f'<tr><th scope="row">{whole(grid.rows[i])}</th>{cells}</tr>'
+
+
+def _cell(cell: Cell, words: Words, *, current: bool) -> str:
+    mark = ' aria-current="true"' if current else ""
+    if cell.verdict is None:
+        return f'<td class="m"{mark}>{DASH}</td>'
+    said = f'<span class="sr"> {words.html(f"verdict.word.{cell.verdict.value}")}</span>'
+    tone = "m" if cell.verdict is Verdict.UNKNOWN else TONE[cell.verdict]
+    return f'<td class="{tone}"{mark}>{_text(cell)}{said}</td>'
+
+
 def _text(cell: Cell) -> str:
     if cell.headroom_bytes is None:
         return DASH
     value = amount(cell.headroom_bytes)
     return signed(value, 1 if abs(value) < 20 else 0)
-
-
-def _tone(cell: Cell) -> str:
-    return "muted" if cell.verdict is None else TONE[cell.verdict]

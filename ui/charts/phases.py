@@ -1,18 +1,21 @@
-"""Memory over the phases of a job: one small panel a group of cards, as a share of its own usable memory."""
+"""Memory over the phases of a job: one small panel a group of cards, as a share of its own usable memory.
 
-from typing import Any, Final
+Panels are HTML boxes: the style sheet colours them, so a change of theme needs no other drawing, and an edit does
+not wait for a plotting library. (Streamlit takes SVG out of HTML.)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
-from ui.charts.base import bold, colored, finish
-from ui.charts.drawing import Drawing
 from ui.charts.gpu_bars import TONE
-from ui.numbers import gib1, percent, ranges
-from ui.tokens import LIGHT, PART_LIGHT, faded
-from ui.units import amount
-from ui.words import Words
+from ui.numbers import gib1, gib2, percent, ranges
+from ui.tokens import variable
+from ui.words import Safe, Words, escaped
 
-PANEL_HEIGHT: Final = 136
 LOWEST_TOP: Final = 1.14
 WIDTHS: Final[dict[Phase, int]] = {
     Phase.LOAD: 12,
@@ -30,6 +33,27 @@ NARROW_TICKS: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """One part over one or more phases that it has the same size in.
+
+    Attributes:
+        category: The part.
+        size_bytes: Its size there, above what is drawn below it.
+        below_bytes: What is drawn below it.
+        start: Left end on the axis.
+        end: Right end on the axis.
+        resting: Whether it is there throughout; faded, so that what comes and goes stands out.
+    """
+
+    category: Category
+    size_bytes: int
+    below_bytes: int
+    start: int
+    end: int
+    resting: bool
+
+
 def top_of(plan: Plan) -> float:
     """Upper end of the axis, one for all panels so that 100 % is one level across them."""
     shares = [device.peak_bytes / scale_bytes(device) for device in plan.devices]
@@ -41,50 +65,54 @@ def scale_bytes(device: DevicePlan) -> int:
     return device.usable_bytes or max(device.peak_bytes, 1)
 
 
-def phase_panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> Any:
-    """Stacked steps, one a phase, at each phase's fullest moment.
+def areas(device: DevicePlan) -> tuple[Area, ...]:
+    """Every area of a panel, bottom first: what is there throughout, then what comes and goes.
+
+    Each phase is taken at its fullest moment; empty areas are left out.
+    """
+    phases = device.ledger.phases
+    by_phase = [device.ledger.by_category(phase) for phase in phases]
+    sizes = {category: [held.get(category, 0) for held in by_phase] for category in Category}
+    below = [0] * len(phases)
+    found: list[Area] = []
+    for category, values in sizes.items():
+        found += _layer(category, [min(values)] * len(phases), below, phases, resting=True)
+    for category, values in sizes.items():
+        coming = [value - min(values) for value in values]
+        found += _layer(category, coming, below, phases, resting=False)
+    return tuple(found)
+
+
+def panels(devices: Sequence[DevicePlan], words: Words, *, top: float, wide: bool) -> Safe:
+    """The panels of these groups side by side.
 
     Args:
-        device: The group to draw.
-        words: For ticks and hover texts.
+        devices: The groups to draw.
+        words: For ticks, hover texts and the figure in words.
         top: Upper end of the axis, from `top_of`.
         wide: Whether there is room to name every phase.
 
     Returns:
-        A Plotly figure of 136 px.
+        A grid of six, four or two columns by the room there is; each panel is 136 px tall.
     """
-    fig = Drawing()
+    inner = "".join(panel(device, words, top=top, wide=wide) for device in devices)
+    return Safe(f'<div class="steps"><div style="--n:{len(devices)}">{inner}</div></div>')
+
+
+def panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> Safe:
+    """One panel: the card and its share at the peak, the areas with the line of 100 %, the phases beneath."""
     phases = device.ledger.phases
-    edges = _edges(phases)
-    by_phase = {phase: device.ledger.by_category(phase) for phase in phases}
-    sizes = {category: [by_phase[phase].get(category, 0) for phase in phases] for category in Category}
-    for category, values in sizes.items():
-        resting = min(values)
-        if resting:
-            _layer(
-                fig, category, [resting] * len(phases), edges=edges, scale=scale_bytes(device), words=words
-            )
-    for category, values in sizes.items():
-        transient = [value - min(values) for value in values]
-        if any(transient):
-            _layer(fig, category, transient, edges=edges, scale=scale_bytes(device), words=words)
     share = device.peak_bytes / scale_bytes(device)
-    if device.usable_bytes is not None:
-        over = share > 1
-        fig.add_hline(y=1, line={"color": LIGHT["bad" if over else "text"], "width": 1.5})
-    _heading(fig, device, share, words)
-    ticks = [
-        (edge, phase) for edge, phase in zip(edges, phases, strict=True) if wide or phase in NARROW_TICKS
-    ]
-    fig.update_xaxes(
-        tickvals=[(x0 + x1) / 2 for (x0, x1), _ in ticks],
-        ticktext=[words(f"phase.{phase.value}.short") for _, phase in ticks],
-        tickangle=0,
-        range=[0, edges[-1][1]],
+    width = sum(WIDTHS[phase] for phase in phases)
+    boxes = "".join(
+        _box(area, words, width=width, full_bytes=scale_bytes(device) * top) for area in areas(device)
     )
-    finish(fig, PANEL_HEIGHT, margin={"l": 0, "r": 0, "t": 22, "b": 22})
-    fig.update_xaxes(showgrid=False)
-    return fig.update_yaxes(range=[0, top], visible=False).figure()
+    return Safe(
+        f'<div class="step">{_heading(device, share, words)}'
+        f'<div class="plot" role="img" aria-label="{escaped(alternative(device, words))}">'
+        f"{boxes}{_limit(device, top=top, over=share > 1)}</div>"
+        f"{_ticks(phases, width, words, wide=wide)}</div>"
+    )
 
 
 def alternative(device: DevicePlan, words: Words) -> str:
@@ -96,39 +124,65 @@ def alternative(device: DevicePlan, words: Words) -> str:
     return words("chart.panel_alt", gpu=words("chart.gpu", index=ranges(device.indices)), phases=phases)
 
 
-def _edges(phases: tuple[Phase, ...]) -> list[tuple[int, int]]:
-    edges, start = [], 0
-    for phase in phases:
-        edges.append((start, start + WIDTHS[phase]))
-        start += WIDTHS[phase]
-    return edges
-
-
 def _layer(
-    fig: Any, category: Category, sizes: list[int], *, edges: list[tuple[int, int]], scale: int, words: Words
-) -> None:
-    """One part over all phases; what is there throughout is faded, so that what comes and goes stands out."""
-    color = PART_LIGHT[category]
-    resting = len(set(sizes)) == 1
-    fig.add_scatter(
-        x=[x for edge in edges for x in edge],
-        y=[size / scale for size in sizes for _ in (0, 1)],
-        customdata=[amount(size) for size in sizes for _ in (0, 1)],
-        stackgroup="memory",
-        mode="lines",
-        line={"width": 0, "color": color},
-        fillcolor=faded(color) if resting else color,
-        name="",
-        hovertemplate=words("chart.layer_hover", part=words(f"category.{category.value}"))
-        + "<extra></extra>",
+    category: Category, sizes: Sequence[int], below: list[int], phases: Sequence[Phase], *, resting: bool
+) -> Iterator[Area]:
+    """Areas of one part on top of `below`, which grows by them; phases where it lies alike are one area."""
+    places = zip(sizes, tuple(below), phases, strict=True)
+    start = 0
+    for (size, under), run in groupby(places, key=lambda place: place[:2]):
+        end = start + sum(WIDTHS[phase] for _, _, phase in run)
+        if size:
+            yield Area(
+                category=category,
+                size_bytes=size,
+                below_bytes=under,
+                start=start,
+                end=end,
+                resting=resting,
+            )
+        start = end
+    for i, size in enumerate(sizes):
+        below[i] += size
+
+
+def _box(area: Area, words: Words, *, width: int, full_bytes: float) -> str:
+    """A rectangle in shares of the panel, with its size as hover text."""
+    text = words.html(
+        "chart.layer_hover", part=words(f"category.{area.category.value}"), size=gib2(area.size_bytes)
     )
+    place = {
+        "left": area.start / width,
+        "width": (area.end - area.start) / width,
+        "bottom": area.below_bytes / full_bytes,
+        "height": area.size_bytes / full_bytes,
+    }
+    style = ";".join(f"{side}:{100 * share:.5g}%" for side, share in place.items())
+    kind = ' class="rest"' if area.resting else ""
+    return f'<i{kind} style="{style};--part:var({variable(area.category)})" title="{text}"></i>'
 
 
-def _heading(fig: Any, device: DevicePlan, share: float, words: Words) -> None:
-    tone = "muted" if device.verdict is Verdict.FITS else TONE[device.verdict]
-    gpu = bold(words("chart.gpu", index=ranges(device.indices)))
-    right = colored(percent(share), LIGHT[tone]) if device.usable_bytes is not None else ""
-    for x, anchor, text in ((0, "left", gpu), (1, "right", right)):
-        fig.add_annotation(
-            x=x, y=1, xref="paper", yref="paper", xanchor=anchor, yanchor="bottom", showarrow=False, text=text
-        )
+def _limit(device: DevicePlan, *, top: float, over: bool) -> str:
+    """The line of 100 %."""
+    if device.usable_bytes is None:
+        return ""
+    return f'<u class="{"over" if over else "limit"}" style="bottom:{100 / top:.5g}%"></u>'
+
+
+def _heading(device: DevicePlan, share: float, words: Words) -> str:
+    tone = "m" if device.verdict in {Verdict.FITS, Verdict.UNKNOWN} else TONE[device.verdict]
+    gpu = words.html("chart.gpu", index=ranges(device.indices))
+    right = f'<span class="{tone}">{percent(share)}</span>' if device.usable_bytes is not None else ""
+    return f"<div><b>{gpu}</b>{right}</div>"
+
+
+def _ticks(phases: Sequence[Phase], width: int, words: Words, *, wide: bool) -> str:
+    """Names of the phases under their middle. The figure in words names them all."""
+    marks, start = [], 0
+    for phase in phases:
+        middle = 100 * (start + WIDTHS[phase] / 2) / width
+        start += WIDTHS[phase]
+        if wide or phase in NARROW_TICKS:
+            name = words.html(f"phase.{phase.value}.short")
+            marks.append(f'<span style="left:{middle:.4g}%">{name}</span>')
+    return f'<div class="ticks" aria-hidden="true">{"".join(marks)}</div>'

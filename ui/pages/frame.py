@@ -39,6 +39,13 @@ class Frame:
 
 def begin() -> Frame:
     """Take in the question, plan it, and draw the form."""
+    frame = take_in()
+    draw_form(frame)
+    return frame
+
+
+def take_in() -> Frame:
+    """Take in the question and plan it. A page that uses this draws the form itself, after what is waited for."""
     words = current_words()
     document = begin_run()
     found = answer(document)
@@ -47,11 +54,6 @@ def begin() -> Frame:
     good: Plan | None = st.session_state.get(_GOOD)
     desk = Desk(document=document, answer=found, good=good, words=words)
     remember(document)
-    with st.sidebar:
-        draw_undo(words)
-    draw_inputs(desk)
-    with st.sidebar:
-        draw_unit(words)
     return Frame(
         desk=desk,
         words=words,
@@ -59,6 +61,15 @@ def begin() -> Frame:
         document=st.session_state.get(_GOOD_DOCUMENT, document),
         stale=found.plan is None,
     )
+
+
+def draw_form(frame: Frame) -> None:
+    """Draw the form in the sidebar, each message beside its field."""
+    with st.sidebar:
+        draw_undo(frame.words)
+    draw_inputs(frame.desk)
+    with st.sidebar:
+        draw_unit(frame.words)
 
 
 def plot(figure: Any, key: str, alternative: str) -> None:

@@ -3,6 +3,7 @@
 from html import escape
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from planner.issues import Severity
 from planner.plan_types import Plan, Verdict
@@ -13,7 +14,7 @@ from ui.examples import story_of
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
 from ui.numbers import DASH, gib1, gib2, ranges, signed_gib, whole
-from ui.pages.frame import Frame, begin, plot
+from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.share import draw_share
 from ui.state import link_issues, load
 from ui.words import Safe, Words
@@ -23,15 +24,19 @@ WIDE_PANELS = 2
 
 
 def draw() -> None:
-    """Draw the page."""
-    frame = begin()
+    """Draw the page: first what an edit is made for, then the form, then the rest.
+
+    An edit waits for the verdict and the bars alone; everything else arrives while they are looked at.
+    """
+    frame = take_in()
     if frame.plan is None:
+        draw_form(frame)
         _nothing_yet(frame)
         return
     plan = frame.plan
     found = outcomes(frame.document, plan)
     with st.container(key="stale" if frame.stale else "current"):
-        _verdict(frame, plan, found)
+        problems = _verdict(frame, plan, found)
         st.html(parts.strip(verdict.strip(plan, frame.words)))
         few = len(plan.devices) <= WIDE_PANELS
         with st.container(key="split"):
@@ -39,11 +44,15 @@ def draw() -> None:
                 _bars(plan, frame.words)
                 if few:
                     _phases(plan, frame.words, wide=True)
-            with st.container(key="changes", gap="xsmall"):
-                _changes(frame, plan, found)
+            changes = st.container(key="changes", gap="xsmall")
         if not few:
             with st.container(key="phases", gap="xsmall"):
                 _phases(plan, frame.words, wide=False)
+        draw_form(frame)
+        with problems:
+            _problems(frame)
+        with changes:
+            _changes(frame, plan, found)
         _second_row(frame, plan)
         _table(plan, frame.words)
         _working(plan, frame.words)
@@ -57,7 +66,8 @@ def _nothing_yet(frame: Frame) -> None:
     _problems(frame)
 
 
-def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
+def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> DeltaGenerator:
+    """The sentence and its reason. Returns the place for problems, known once the form has shown its own."""
     words = frame.words
     with st.container(key="verdict", gap=None):
         with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
@@ -70,10 +80,11 @@ def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
             f'<h1 class="v">{sentence}</h1>'
             f'<p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
         )
-    _problems(frame)
+    problems = st.container()
     story = story_of(frame.document)
     if story is not None and words.has(f"story.{story}.outcome"):
         st.html(parts.note("", words.html(f"story.{story}.outcome")))
+    return problems
 
 
 def _problems(frame: Frame) -> None:
@@ -121,10 +132,7 @@ def _phases(plan: Plan, words: Words, *, wide: bool) -> None:
     key = "phases.title" if plan.resolved.is_training else "phases.title_serving"
     st.html(parts.section(words(key), note))
     top = phases.top_of(plan)
-    with st.grid(len(groups) if wide else MOST_PANELS, min_column_width=145, gap=("small", "small")):
-        for i, device in enumerate(groups):
-            figure = phases.phase_panel(device, words, top=top, wide=wide)
-            plot(figure, f"phase{i}", phases.alternative(device, words))
+    st.html(phases.panels(groups, words, top=top, wide=wide))
 
 
 def _changes(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
@@ -214,7 +222,7 @@ def _second_row(frame: Frame, plan: Plan) -> None:
             with st.container(gap="xsmall"):
                 axes = "map.note" if plan.resolved.is_training else "map.note_serving"
                 st.html(parts.section(words("map.title"), words(axes)))
-                plot(fit_map.fit_map(grid), "fit_map", fit_map.alternative(grid, words))
+                st.html(fit_map.fit_map(grid, words))
 
 
 def _largest_entries(plan: Plan, words: Words) -> None:
