@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 
 class _Name(StrEnum):
@@ -60,9 +61,8 @@ ALWAYS = frozenset(Phase)
 Symbol = tuple[str, int | float]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One term of the sum.
+class Entry(NamedTuple):
+    """One term of the sum. A tuple, as plans make hundreds of them and it is made twice as fast as a dataclass.
 
     Attributes:
         category: Where it is stacked.

@@ -5,7 +5,7 @@ device has.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from planner.ledger import Entry
@@ -125,7 +125,7 @@ ADJUSTMENTS: Final[dict[str, Amount]] = {
 def on_cpu(entries: Iterable[Entry], cpu: CpuKernels) -> tuple[Entry, ...]:
     """The entries with the bytes that CPU kernels give them; those that vanish are left out."""
     adjusted = (
-        replace(entry, bytes=entry.bytes + sum(adjustments(entry, cpu).values())) for entry in entries
+        entry._replace(bytes=entry.bytes + sum(adjustments(entry, cpu).values())) for entry in entries
     )
     return tuple(entry for entry in adjusted if entry.bytes)
 
