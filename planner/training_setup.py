@@ -15,6 +15,9 @@ from planner.scenario import Adapter, Optimizer, Parallel, Scenario, Training
 STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 
 
+NO_CACHE_BY_DEFAULT: Final = frozenset({"mpt"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """One device's part of one training step, in numbers.
@@ -159,8 +162,14 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
 
 
 def _caches(model: ModelSpec) -> bool:
-    """Whether the model puts out keys and values while training: decoders do, unless `use_cache` is false."""
-    return model.structure is not Structure.ENCODER and dict(model.config).get("use_cache") != "false"
+    """Whether the model puts out keys and values while training: decoders do, unless `use_cache` is false.
+
+    A config that does not say follows its class: off in transformers 5.24's `MptConfig`, on in the other decoders.
+    """
+    default = "false" if model.model_type in NO_CACHE_BY_DEFAULT else "true"
+    return (
+        model.structure is not Structure.ENCODER and dict(model.config).get("use_cache", default) != "false"
+    )
 
 
 def _gptq_group(model: ModelSpec) -> int:
