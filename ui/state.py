@@ -5,7 +5,7 @@ a run starts is an edit. So the question is built once a run, before anything is
 widget shows survive.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import streamlit as st
@@ -26,6 +26,7 @@ DEFAULT: Final = ""
 
 _DOCUMENT: Final = "scenario_document"
 _SHOWN: Final = "scenario_shown"
+_OFFERED: Final = "scenario_offered"
 _SEEN: Final = "link_seen"
 _ENCODED: Final = "link_encoded"
 _WRITTEN: Final = "links_written"
@@ -62,13 +63,15 @@ def stash() -> dict[str, Any]:
     return found
 
 
-def bind(key: str, value: Any, write: Writer) -> str:
+def bind(key: str, value: Any, write: Writer, options: Collection[Any] | None = None) -> str:
     """Make the widget of `key` show a value of the document.
 
     Args:
         key: The widget's key.
         value: What it shows.
         write: Returns the document with a new value of the widget put in.
+        options: What a menu offers. Once the label of the chosen option has changed, the browser sends the old
+            label, which is no option: it is not an edit and is dropped.
 
     Returns:
         The key, to be handed to the widget.
@@ -76,6 +79,7 @@ def bind(key: str, value: Any, write: Writer) -> str:
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
     st.session_state.setdefault(_SHOWN, {})[key] = (value, write)
+    st.session_state.setdefault(_OFFERED, {})[key] = options
     return key
 
 
@@ -119,6 +123,10 @@ def _collected(base: Document) -> Document:
     for key, (value, write) in list(shown.items()):
         if key in st.session_state and st.session_state[key] != value:
             new = st.session_state[key]
+            options = st.session_state.get(_OFFERED, {}).get(key)
+            if options is not None and new is not None and new not in options:
+                st.session_state[key] = value
+                continue
             base = write(base, new)
             shown[key] = (new, write)
     return base

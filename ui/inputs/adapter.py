@@ -54,7 +54,7 @@ def _targets(desk: Desk) -> None:
         words("field.adapter.targets.label"),
         options,
         format_func=name,
-        key=bind("adapter.targets", current, _write),
+        key=bind("adapter.targets", current, _write, options),
     )
 
 

@@ -58,7 +58,7 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
                 words(f"hardware.{option}") if option in (GENERIC, UNKNOWN) else labels.get(option, option)
             ),
             label_visibility=visible,
-            key=bind(f"{path}.gpu", kind, _gpu_writer(index)),
+            key=bind(f"{path}.gpu", kind, _gpu_writer(index), options),
         )
         st.number_input(
             words("field.device.count") if index == 0 else words("hardware.count_of", row=place),

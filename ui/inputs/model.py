@@ -33,7 +33,7 @@ def draw(desk: Desk) -> None:
         index=0 if isinstance(current, str) else None,
         format_func=lambda option: _own_label(desk) if option == OWN_CONFIG else labels.get(option, option),
         placeholder=words("model.none"),
-        key=bind("model_choice", current if isinstance(current, str) else None, _write),
+        key=bind("model_choice", current if isinstance(current, str) else None, _write, options),
     )
     desk.messages("model")
     with (

@@ -24,7 +24,7 @@ def draw(desk: Desk) -> None:
         index=None if current is None else 0,
         format_func=lambda story: words(f"story.{story}.name"),
         placeholder=words("start.own"),
-        key=bind("story", current, _open),
+        key=bind("story", current, _open, STORIES),
     )
     if current is None:
         chosen = st.session_state.get(_CHOSEN, STORIES[0])

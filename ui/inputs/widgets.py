@@ -101,7 +101,7 @@ def choice(desk: Desk, path: str, options: Sequence[str], *, group: str, default
         words(f"field.{path}.label"),
         listed,
         format_func=name,
-        key=bind(path, shown, write),
+        key=bind(path, shown, write, listed),
         help=_help(desk, path),
     )
 
