@@ -1,10 +1,12 @@
 """The band around a peak, from residuals on published measurements."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from planner.hardware import Band, Tables
+from planner.ledger import Category, Ledger
 from planner.plan_types import PeakBand
 from planner.scenario import Scenario
 
@@ -37,6 +39,24 @@ def basis_order(runtime: str, task: str) -> tuple[tuple[str, str, str], ...]:
     """(basis, runtime, task) of the rows that may answer, nearest first."""
     nearest = (("runtime_task", runtime, task), ("task", ANY_RUNTIME, task))
     return nearest if task == "serve" else (*nearest, ("all", ANY_RUNTIME, ANY_TRAINING))
+
+
+def with_floor(band: PeakBand | None, ledger: Ledger) -> PeakBand | None:
+    """The band with its lower end at least the weights, which are counted: a card that they overfill holds no job.
+
+    Weights whose size is itself an estimate (mixed formats) set no floor.
+    """
+    if band is None:
+        return None
+    phase = ledger.peak()[0]
+    floor = sum(
+        entry.bytes
+        for entry in ledger.entries
+        if entry.category is Category.WEIGHTS and not entry.estimate and phase in entry.phases
+    )
+    if floor <= band.low_bytes:
+        return band
+    return replace(band, low_bytes=floor, high_bytes=max(floor, band.high_bytes))
 
 
 @lru_cache(maxsize=8)

@@ -1,6 +1,6 @@
 """`plan`: one question in, one answer out."""
 
-from planner.bands import band_for
+from planner.bands import band_for, with_floor
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
@@ -85,7 +85,7 @@ def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Table
     if not scenario.is_training:
         usable, source = _within_engine(usable, source, engine_limit_bytes(share, ledger, scenario, tables))
     phase, peak = ledger.peak()
-    band = band_for(peak, scenario, tables)
+    band = with_floor(band_for(peak, scenario, tables), ledger)
     return DevicePlan(
         indices=share.indices,
         gpu_id=share.gpu.id,

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from hardware_db import load_tables
-from planner.bands import band_for, basis_order
+from planner.bands import band_for, basis_order, with_floor
 from planner.hardware import Band
+from planner.ledger import ALWAYS, SERVING_PHASES, Category, Entry, Ledger, make_ledger
+from planner.plan_types import PeakBand
 from planner.scenario import Scenario
 
 TABLES = load_tables()
@@ -73,3 +75,17 @@ def test_no_rows_no_band() -> None:
 def test_the_order_ends_with_the_kind_of_job() -> None:
     assert basis_order("vllm", "serve")[-1] == ("task", "*", "serve")
     assert basis_order("litgpt", "full")[-1] == ("all", "*", "train")
+
+
+def test_weights_set_a_floor() -> None:
+    def weights(size: int, *, estimate: bool) -> Ledger:
+        entry = Entry(
+            Category.WEIGHTS, "weights_mlp", size, ALWAYS, "P", (("P", size),), "hf_config", estimate=estimate
+        )  # fmt: skip
+        return make_ledger([entry], SERVING_PHASES)
+
+    band = PeakBand(600, 1400, 0.9, 30, "task")
+    assert with_floor(band, weights(900, estimate=False)) == PeakBand(900, 1400, 0.9, 30, "task")
+    assert with_floor(band, weights(500, estimate=False)) == band
+    assert with_floor(band, weights(900, estimate=True)) == band
+    assert with_floor(None, weights(900, estimate=False)) is None

@@ -163,6 +163,9 @@ def _reason(
     old, new = before[0], after[0]
     if _same_at_one_moment(first, second, name):
         return Reason(kind="phase", entry=name)
+    if old.category is Category.ALLOCATOR:
+        field = _field_reason(CATEGORY_FIELDS[old.category], changes, name)
+        return field or Reason(kind="follows", entry=name)
     if old.formula == new.formula:
         return _symbol_reason(first, second, old, new, changes)
     field = _field_reason(CATEGORY_FIELDS[old.category], changes, name)
@@ -198,8 +201,6 @@ def _symbol_reason(
     values = dict(new.symbols)
     changed = [(s, was, values[s]) for s, was in old.symbols if s in values and values[s] != was]
     for symbol, _, _ in changed:
-        if symbol == "A" and old.category is Category.ALLOCATOR:
-            return Reason(kind="follows", entry=old.name)
         field = _field_reason(_paths(symbol, old), changes, old.name)
         if field is not None:
             return field
