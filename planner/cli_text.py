@@ -69,6 +69,7 @@ SENTENCES: Final = {
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",
     "runtime_cannot_train": "{given} does not train|allowed: {allowed}",
     "runtime_cannot_serve": "{given} does not serve|allowed: {allowed}",
+    "format_not_in_runtime": "{runtime} has no {given}|allowed: {allowed}",
     "adapter_missing": "the task {task} needs an adapter block",
     "adapter_base_quantized": "{given} is quantized, which the task qlora is for|allowed: {allowed}",
     "adapter_base_not_quantized": "{given} is not quantized, as qlora asks|allowed: {allowed}",

@@ -56,9 +56,20 @@ def _weights(scenario: Scenario) -> list[tuple[str, str]]:
     llama = scenario.runtime.name in LLAMA_FAMILY
     for field in ("weights", "expert_weights"):
         name = getattr(scenario.serving, field)
-        if name and (mixture(name) if llama else weight_format(name)) is None:
-            found.append((f"serving.{field}", "weight_format_size"))
+        reason = _weight_gap(name, llama=llama) if name else None
+        if reason:
+            found.append((f"serving.{field}", reason))
     return found
+
+
+def _weight_gap(name: str, *, llama: bool) -> str | None:
+    known = mixture(name)
+    if llama:
+        return None if known else "weight_format_size"
+    own = weight_format(name)
+    if own is None:
+        return "gguf_as_16_bit" if known else "weight_format_size"
+    return "gguf_own_bits" if own.family == "gguf" else None
 
 
 def _engine(scenario: Scenario, _model: ModelSpec) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from planner.checks import effects, hardware, job, parallel
+from planner.checks import effects, formats, hardware, job, parallel
 from planner.checks.codes import make
 from planner.checks.hardware import gpu_issues
 from planner.checks.plain import plain
@@ -21,7 +21,13 @@ from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving_gaps import not_modelled as serving_gaps
 from planner.training_gaps import not_modelled as training_gaps
 
-CHECKS: Final[tuple[Check, ...]] = (*parallel.CHECKS, *hardware.CHECKS, *job.CHECKS, *effects.CHECKS)
+CHECKS: Final[tuple[Check, ...]] = (
+    *parallel.CHECKS,
+    *hardware.CHECKS,
+    *job.CHECKS,
+    *formats.CHECKS,
+    *effects.CHECKS,
+)
 
 LONGEST_TEXT: Final = 5_000_000
 """Characters; the largest config.json known is a hundredth of that."""

@@ -94,6 +94,7 @@ _PARALLEL = {
 _JOB = {
     "runtime_cannot_train": _code(ERROR, "given", "allowed"),
     "runtime_cannot_serve": _code(ERROR, "given", "allowed"),
+    "format_not_in_runtime": _code(ERROR, "given", "runtime", "allowed"),
     "adapter_missing": _code(ERROR, "task"),
     "adapter_base_quantized": _code(ERROR, "given", "allowed"),
     "adapter_base_not_quantized": _code(ERROR, "given", "allowed"),

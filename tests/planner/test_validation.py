@@ -351,6 +351,54 @@ def test_serving_copies_kv_heads_where_training_cannot() -> None:
     assert not errors(task="serve", runtime__name="vllm", **changes)
 
 
+@pytest.mark.parametrize(
+    ("runtime", "field", "value"),
+    [
+        ("llama_cpp", "kv_cache", "fp8"),
+        ("llama_cpp", "kv_cache", "q6_0"),
+        ("llama_cpp", "weights", "awq4"),
+        ("ollama", "kv_cache_v", "q5_1"),
+        ("ollama", "weights", "fp8"),
+        ("vllm", "kv_cache", "q8_0"),
+        ("vllm", "kv_cache_v", "q4_0"),
+        ("sglang", "kv_cache", "q4_0"),
+        ("transformers", "kv_cache", "fp8"),
+        ("tensorrt_llm", "weights", "q4_k_m"),
+        ("tgi", "weights", "q8_0"),
+    ],
+)
+def test_a_format_that_the_runtime_lacks_is_refused_by_name(runtime: str, field: str, value: str) -> None:
+    asked = {"task": "serve", "runtime__name": runtime, f"serving__{field}": value}
+    issue = errors(**asked)["format_not_in_runtime"]
+    params = dict(issue.params)
+    assert (issue.field, params["given"], params["runtime"]) == (f"serving.{field}", value, runtime)
+    assert value not in str(params["allowed"]).split(", ")
+    assert "format_not_in_runtime" not in errors(**(asked | {"runtime__name": "generic"}))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "field", "value"),
+    [
+        ("ik_llama_cpp", "kv_cache", "q6_0"),
+        ("llama_cpp", "weights", "mxfp4"),
+        ("llama_cpp", "weights", "bf16"),
+        ("llama_cpp", "weights", "q4_k_xl"),
+        ("vllm", "kv_cache", "fp8"),
+        ("vllm", "weights", "awq4"),
+        ("tensorrt_llm", "weights", "mxfp4"),
+    ],
+)
+def test_a_format_that_the_runtime_has_is_taken(runtime: str, field: str, value: str) -> None:
+    asked = {"task": "serve", "runtime__name": runtime, f"serving__{field}": value}
+    assert "format_not_in_runtime" not in errors(**asked)
+
+
+@pytest.mark.parametrize(("value", "reason"), [("q4_k", "gguf_own_bits"), ("q4_k_m", "gguf_as_16_bit")])
+def test_gguf_in_an_engine_that_only_reads_it_is_said(value: str, reason: str) -> None:
+    issue = found(task="serve", runtime__name="vllm", serving__weights=value)["not_modelled"]
+    assert (issue.field, dict(issue.params)["reason"]) == ("serving.weights", reason)
+
+
 # --- warnings
 
 
