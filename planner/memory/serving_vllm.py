@@ -17,7 +17,7 @@ from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import engine_elements, part_entries, plain_format
-from planner.memory.weight_formats import FORMATS, engine_format
+from planner.memory.weight_formats import FORMATS, engine_format, served_experts
 from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -64,8 +64,8 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     """Weights by part, and the table of rotary angles, which every rank holds whole."""
     serving = scenario.serving
     base = engine_format(serving.weights or "bf16", model) or FORMATS["bf16"]
-    apart = serving.expert_weights is not None and serving.expert_weights != serving.weights
-    experts = engine_format(serving.expert_weights or "", model) if apart else None
+    own = serving.expert_weights or served_experts(serving.weights or "bf16", model)
+    experts = engine_format(own, model) if own is not None and own != serving.weights else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
     elements = engine_elements(share, model, base, experts or base, plain, scenario.parallel)
     if serving.host_experts:

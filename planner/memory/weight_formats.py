@@ -143,8 +143,42 @@ def served_format(model: ModelSpec) -> str:
     return "bf16" if declared == "fp32" else declared
 
 
+def served_experts(weights: str, model: ModelSpec) -> str | None:
+    """The format of routed experts that ship in one of their own, None where they are like the rest.
+
+    Args:
+        weights: Format the model is served in; another than the declared one holds for experts too.
+        model: The model; DeepSeek-V4's configs name 4-bit experts beside 8-bit linears in `expert_dtype`.
+    """
+    own = weights == declared_format(model) and config_value(model, "expert_dtype") == "fp4"
+    return "mxfp4" if own else None
+
+
+def _packed_group(quantization: dict[str, object]) -> dict[str, object]:
+    """How compressed-tensors stores the weights of its first group, empty where it does not say."""
+    groups = quantization.get("config_groups")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        found = group.get("weights") if isinstance(group, dict) else None
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _packed_format(quantization: dict[str, object]) -> str | None:
+    weights = _packed_group(quantization)
+    kind = (weights.get("type"), weights.get("num_bits"))
+    if kind == ("float", 4):
+        return {16: "nvfp4", 32: "mxfp4"}.get(_size(weights.get("group_size")))
+    return {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}.get(kind)
+
+
+def _size(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
 def _declared_quantization(quantization: dict[str, object]) -> str | None:
     method = str(quantization.get("quant_method", "")).lower()
+    if method == "compressed-tensors":
+        return _packed_format(quantization)
     bits = quantization.get("bits", quantization.get("w_bit"))
     if method == "bitsandbytes":
         if quantization.get("load_in_4bit"):
@@ -163,6 +197,9 @@ def engine_format(name: str, model: ModelSpec) -> WeightFormat | None:
     quantization = config_value(model, "quantization_config")
     if found is None or not isinstance(quantization, dict) or declared_format(model) != name:
         return found
+    packed = _packed_group(quantization)
+    if packed:
+        return _packed_layout(found, packed, quantization)
     group = quantization.get("group_size", quantization.get("q_group_size"))
     if name in {"awq4", "gptq4", "gptq8", "int4"} and isinstance(group, int) and group > 0:
         zeros = bool(quantization.get("zero_point", True)) or name.startswith("gptq")
@@ -176,3 +213,18 @@ def engine_format(name: str, model: ModelSpec) -> WeightFormat | None:
     ):
         return replace(found, elements=block[0] * block[1], bytes=block[0] * block[1] + 4, channel_bytes=0)
     return found
+
+
+def _packed_layout(
+    found: WeightFormat, packed: dict[str, object], quantization: dict[str, object]
+) -> WeightFormat:
+    """Group size, zero points and reach as compressed-tensors states them.
+
+    A checkpoint that leaves attention out of its linears quantizes routed experts only (Kimi-K2.5).
+    """
+    ignored = quantization.get("ignore")
+    attention = isinstance(ignored, list) and any("self_attn.*" in str(pattern) for pattern in ignored)
+    group = _size(packed.get("group_size"))
+    if found.id == "int4" and group > 0:
+        found = _grouped("int4", 4, group, zeros=packed.get("symmetric") is not True)
+    return replace(found, experts_only=found.experts_only or attention)
