@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.placement import stage_layers
+from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
 from planner.units import mib_bytes
@@ -18,6 +19,7 @@ LEAST_EFFECT_BYTES: Final = mib_bytes(64)
 SHORTEST_SEQUENCE: Final = 512
 ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
 OTHER_JOBS: Final = frozenset({"lora", "qlora", "half_sequence", "half_context", "half_concurrency"})
+FULL_FORMATS: Final = frozenset({None, "bf16", "fp16", "fp32"})
 NEXT_SHARDING: Final = {"none": "zero1", "zero1": "zero2", "zero2": "zero3"}
 
 
@@ -201,11 +203,13 @@ def _serving_savings(document: Document, resolved: Scenario) -> Iterator[Change]
     serving = resolved.serving
     sequences = resolved.workload.concurrency if resolved.workload is not None else None
     context = serving.max_model_len
-    if serving.kv_cache in {None, "bf16", "fp16", "fp32"}:
-        yield _set(document, "kv_fp8", {"serving.kv_cache": "fp8"})
-    if serving.weights in {None, "bf16", "fp16", "fp32"}:
-        yield _set(document, "weights_fp8", {"serving.weights": "fp8"})
-        yield _set(document, "weights_awq4", {"serving.weights": "awq4"})
+    llama = resolved.runtime.name in LLAMA_FAMILY
+    if serving.kv_cache in FULL_FORMATS:
+        name, value = ("kv_q8_0", "q8_0") if llama else ("kv_fp8", "fp8")
+        yield _set(document, name, {"serving.kv_cache": value})
+    if serving.weights in FULL_FORMATS:
+        for value in ("q8_0", "q4_k_m") if llama else ("fp8", "awq4"):
+            yield _set(document, f"weights_{value}", {"serving.weights": value})
     if sequences is not None and sequences > 1:
         half = sequences // 2
         yield _set(document, "half_concurrency", {"workload.concurrency": half}, size=whole(half))
@@ -216,10 +220,14 @@ def _serving_savings(document: Document, resolved: Scenario) -> Iterator[Change]
 
 
 def _wider(document: Document, resolved: Scenario) -> Iterator[Change]:
-    """Twice as many equal cards, all of them in one tensor-parallel group."""
+    """Twice as many equal cards: one tensor-parallel group, or layers split over them where the engine does that."""
     rows = resolved.hardware.devices
-    if len(rows) == 1:
-        cards = rows[0].count * 2
+    if len(rows) != 1:
+        return
+    cards = rows[0].count * 2
+    if resolved.runtime.name in LLAMA_FAMILY:
+        yield _set(document, "double_cards_split", {"hardware.devices.0.count": cards}, cards=whole(cards))
+    else:
         tensor = resolved.parallel.tensor * 2
         changes = {"hardware.devices.0.count": cards, "parallel.tensor": tensor}
         yield _set(document, "double_cards", changes, cards=whole(cards), tensor=whole(tensor))

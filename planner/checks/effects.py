@@ -120,6 +120,11 @@ PARALLEL_RULES: Final = (
     ),
     Rule(("parallel.bucket_mb",), "data_is_one", lambda q: q.trains and q.data_ranks > 1),
     Rule(("parallel.pipeline_layers",), "stages_given", lambda q: not q.parallel.stages),
+    Rule(
+        ("parallel.tensor",),
+        "splits_layers",
+        lambda q: q.parallel.tensor == 1 or q.trains or q.resolved.runtime.name not in LLAMA_FAMILY,
+    ),
     Rule(("parallel.tensor",), "stages_given", lambda q: not q.parallel.stages),
     Rule(("parallel.sharding",), "job_serves", lambda q: q.trains or q.parallel.sharding == "none"),
     Rule(("parallel.offload",), "job_serves", lambda q: q.trains),

@@ -433,6 +433,10 @@ def test_a_longer_sequence_than_the_model_is_a_warning() -> None:
             {"task": "serve", "runtime": {"name": "llama_cpp"}, "serving": {"memory_utilization": 0.9}},
             "serving.memory_utilization",
         ),
+        (
+            {"task": "serve", "runtime": {"name": "llama_cpp"}, "parallel": {"tensor": 2}},
+            "parallel.tensor",
+        ),
     ],
 )
 def test_a_field_without_effect_is_named(changes: dict[str, Any], field: str) -> None:

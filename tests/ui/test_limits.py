@@ -85,6 +85,22 @@ def test_changes_are_planned_and_ordered(story: str) -> None:
         assert best is found[0]
 
 
+def test_llama_cpp_is_offered_its_own_formats_and_no_tensor_parallelism() -> None:
+    document: Document = {
+        "version": 1,
+        "task": "serve",
+        "model": {"id": "meta-llama/Llama-3.1-8B"},
+        "hardware": {"devices": [{"gpu": "rtx-3060-12gb", "count": 1}]},
+        "runtime": {"name": "llama_cpp"},
+        "serving": {"weights": "fp16", "kv_cache": "fp16", "max_model_len": 16384},
+    }
+    found = {outcome.change.name: outcome for outcome in outcomes(document, planned(document))}
+    assert {"kv_q8_0", "weights_q4_k_m", "double_cards_split"} <= found.keys()
+    assert not found.keys() & {"kv_fp8", "weights_fp8", "weights_awq4", "double_cards"}
+    assert get(found["double_cards_split"].change.document, "parallel.tensor") in (None, 1)
+    assert all(not answer(outcome.change.document).errors for outcome in found.values())
+
+
 def test_other_jobs_are_names_of_changes() -> None:
     seen = {o.change.name for story in STORIES for o in _outcomes(story)}
     assert OTHER_JOBS & seen
