@@ -100,11 +100,11 @@ def _plan(options: argparse.Namespace) -> Iterable[str]:
     from planner.estimate import plan  # noqa: PLC0415
     from planner.issues import ScenarioError  # noqa: PLC0415
 
-    scenario = _scenario(options.file)
+    scenario = read_scenario(options.file)
     try:
         answer = plan(scenario, load_tables())
     except ScenarioError as refusal:
-        raise _bad_scenario(refusal.issues) from refusal
+        raise bad_scenario(refusal.issues) from refusal
     if options.json:
         from planner.plan_json import plan_document  # noqa: PLC0415
 
@@ -176,24 +176,30 @@ def _link(options: argparse.Namespace) -> Iterable[str]:
     from planner.link import encode  # noqa: PLC0415
 
     try:
-        return [encode(_scenario(options.file))]
+        return [encode(read_scenario(options.file))]
     except ScenarioError as refusal:
-        raise _bad_scenario(refusal.issues) from refusal
+        raise bad_scenario(refusal.issues) from refusal
 
 
-def _scenario(name: str) -> "Scenario":
+def read_scenario(name: str) -> "Scenario":
+    """The question in a file, or in the standard input for `-`.
+
+    Raises:
+        InputError: It cannot be read or is no question; one line for each problem.
+    """
     from planner.validation import document_from_text, parse_scenario  # noqa: PLC0415
 
     document, issues = document_from_text(_text(name))
     if issues:
-        raise _bad_scenario(issues)
+        raise bad_scenario(issues)
     scenario, issues = parse_scenario(document)
     if scenario is None:
-        raise _bad_scenario(issues)
+        raise bad_scenario(issues)
     return scenario
 
 
-def _bad_scenario(issues: "Iterable[Issue]") -> InputError:
+def bad_scenario(issues: "Iterable[Issue]") -> InputError:
+    """Issues as the lines of an input error."""
     from planner.cli_text import line  # noqa: PLC0415
 
     return InputError(*(line(issue) for issue in issues))

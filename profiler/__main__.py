@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from hardware_db import load_tables
+from planner.__main__ import InputError, bad_scenario, read_scenario
 from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
-from planner.validation import parse_scenario
 from profiler.allocator.settings import parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
@@ -29,7 +31,6 @@ from profiler.trace.runner import TraceRunner
 from profiler.trace.text import as_json, lines
 
 LOOK_S = 0.5
-MAX_FILE_BYTES = 4_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m profiler", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure one scenario file")
-    run.add_argument("file", type=Path)
+    run.add_argument("file", help="scenario file, - for the standard input")
     run.add_argument("--json", type=Path, metavar="OUT", help="write the report here")
     run.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is one")
     run.add_argument("--steps", type=int, default=2, help="measured steps (default: 2)")
@@ -45,26 +46,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--timeout", type=float, default=900.0, metavar="S", help="seconds (default: 900)")
     run.add_argument("--insist", action="store_true", help="run although the plan says it won't fit")
     traced = commands.add_parser("trace", help="follow one step of a scenario file on shape-only tensors")
-    traced.add_argument("file", type=Path)
+    traced.add_argument("file", help="scenario file, - for the standard input")
     traced.add_argument("--json", action="store_true", help="print the answer as JSON")
     traced.add_argument("--allocator", metavar="CONF", help="as PYTORCH_ALLOC_CONF")
     traced.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds (default: 600)")
     parsed = parser.parse_args(arguments)
-    return _trace(parsed) if parsed.command == "trace" else _run(parsed)
+    try:
+        return _trace(parsed) if parsed.command == "trace" else _run(parsed)
+    except InputError as problem:
+        _say("\n".join(problem.lines))
+        return 2
 
 
 def _trace(arguments: argparse.Namespace) -> int:
     made = _plan(arguments.file)
-    if isinstance(made, str):
-        _say(made)
-        return 2
     try:
         settings = None if arguments.allocator is None else parse_settings(arguments.allocator)
         asked = ask(made, load_tables().gpus[made.worst.gpu_id].compute_capability, settings)
         options = asked.options.model_copy(update={"timeout_s": arguments.timeout})
         options = TraceOptions.model_validate(options.model_dump())
     except ValueError as error:
-        _say(str(error))
+        _say(_option_errors(error))
         return 2
     if asked.refused:
         for remark in asked.refused:
@@ -85,9 +87,6 @@ def _trace(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     made = _plan(arguments.file)
-    if isinstance(made, str):
-        _say(made)
-        return 2
     device: DeviceKind = arguments.device or ("cuda" if machine_devices(Nvml()).devices else "cpu")
     try:
         options = Options(
@@ -98,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
             insist=arguments.insist,
         )
     except ValueError as error:
-        _say(str(error))
+        _say(_option_errors(error))
         return 2
     prepared = prepare(made, options.device, _free_bytes(options.device))
     if prepared.refused or (prepared.too_large is not None and not options.insist):
@@ -133,20 +132,21 @@ def _wait(job: Job) -> Snapshot:
     return job.snapshot()
 
 
-def _plan(path: Path) -> Plan | str:
+def _plan(name: str) -> Plan:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        document = json.loads(data) if len(data) <= MAX_FILE_BYTES else None
-    except (OSError, ValueError, RecursionError) as error:
-        return f"{path}: {error}"
-    scenario, issues = parse_scenario(document)
-    if scenario is None:
-        return "\n".join(f"{issue.field}: {issue.code} {dict(issue.params)}" for issue in issues)
-    try:
-        return plan(scenario, load_tables())
-    except ScenarioError as error:
+        return plan(read_scenario(name), load_tables())
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+
+
+def _option_errors(error: ValueError) -> str:
+    """Wrong options, one line each: the option, what was given, what is asked."""
+    if not isinstance(error, ValidationError):
         return str(error)
+    return "\n".join(
+        f"--{'.'.join(map(str, problem['loc']))}: {problem['input']!r} given; {problem['msg'].lower()}"
+        for problem in error.errors()
+    )
 
 
 def _free_bytes(device: str) -> int | None:
