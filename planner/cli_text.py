@@ -34,9 +34,15 @@ SENTENCES: Final = {
     ),
     "model_approximate": "the parameter count is approximate: {reason}",
     "sequence_beyond_model": "{given} tokens; the model was made for {allowed}",
+    "sequence_beyond_positions": "{given} tokens; the model has learned {allowed} positions and no more",
+    "model_cannot_generate": "{given} is an encoder and generates no text|allowed: {allowed}",
+    "encoder_decoder_unserved": "{given} does not serve encoder-decoder models|those that do: {allowed}",
     "gpu_unknown": "unknown GPU {given}|did you mean {closest}?|or generic-24gb, or unknown",
     "free_above_memory": "{given} bytes free of {allowed}",
     "memory_above_card": "{given} bytes are more than a {gpu} has ({allowed})",
+    "memory_far_above_card": "{given} bytes can't be right for a {gpu}|allowed: about {allowed}",
+    "runtime_not_on_this_card": "{given} has no release for {vendor} cards|it runs on: {allowed}",
+    "vendors_mixed": "cards of {given} and {allowed} can't work on one job",
     "dtype_unsupported": "{gpu} has compute capability {has}; {given} needs {needs}",
     "attention_unsupported": "{gpu} has compute capability {has}; {given} attention needs {needs}",
     "tensor_spans_nodes": "tensor parallelism of {given} spans machines of {allowed} GPUs",
@@ -75,6 +81,7 @@ SENTENCES: Final = {
     "adapter_base_not_quantized": "{given} is not quantized, as qlora asks|allowed: {allowed}",
     "adapter_target_unknown": "the model has no {given}|did you mean {closest}?",
     "adapter_targets_none": "none of {given} is in the model|allowed: {allowed}",
+    "adapter_targets_empty": "no targets|allowed: all_linear, or some of {allowed}",
     "adapter_layers_above": "{given} layers; the model has {layers}",
     "in_backward_accumulation": (
         "an optimizer step inside the backward pass can't accumulate over {given} micro-batches"

@@ -55,12 +55,18 @@ _MODEL = {
     "config_feature_unsupported": _code(ERROR, "key", "model_type", "given", "lower_bound_params"),
     "model_approximate": _code(WARNING, "reason"),
     "sequence_beyond_model": _code(WARNING, "given", "allowed"),
+    "sequence_beyond_positions": _code(ERROR, "given", "allowed"),
+    "model_cannot_generate": _code(ERROR, "given", "allowed"),
+    "encoder_decoder_unserved": _code(WARNING, "given", "allowed"),
 }
 
 _HARDWARE = {
     "gpu_unknown": _code(ERROR, "given", "closest"),
     "free_above_memory": _code(ERROR, "given", "allowed"),
     "memory_above_card": _code(WARNING, "given", "allowed", "gpu"),
+    "memory_far_above_card": _code(ERROR, "given", "allowed", "gpu"),
+    "runtime_not_on_this_card": _code(WARNING, "given", "vendor", "allowed"),
+    "vendors_mixed": _code(ERROR, "given", "allowed"),
     "dtype_unsupported": _code(WARNING, "given", "gpu", "has", "needs"),
     "attention_unsupported": _code(WARNING, "given", "gpu", "has", "needs"),
     "tensor_spans_nodes": _code(WARNING, "given", "allowed"),
@@ -100,6 +106,7 @@ _JOB = {
     "adapter_base_not_quantized": _code(ERROR, "given", "allowed"),
     "adapter_target_unknown": _code(WARNING, "given", "closest"),
     "adapter_targets_none": _code(ERROR, "given", "allowed"),
+    "adapter_targets_empty": _code(ERROR, "allowed"),
     "adapter_layers_above": _code(ERROR, "given", "layers"),
     "in_backward_accumulation": _code(ERROR, "given"),
     "tensor_split_count": _code(ERROR, "given", "devices"),

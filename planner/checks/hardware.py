@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.checks.codes import make
 from planner.checks.question import Question
-from planner.checks.words import closest
+from planner.checks.words import closest, listed
 from planner.hardware import Gpu, Tables, has_gpu
 from planner.issues import Issue
 from planner.scenario import Scenario
@@ -14,6 +14,35 @@ NEEDS = {"bf16": (8, 0), "fp8": (8, 9), "nvfp4": (10, 0)}
 FLASH_NEEDS = (8, 0)
 CARD_SLACK_FRAC = 0.05
 """How far a given size may lie above the number on the box before it is worth a word."""
+CARD_LIMIT_FRAC = 0.1
+"""How far it may lie above before it can only be a slip: another card, or another unit."""
+CUDA_OR_ROCM = ("NVIDIA", "AMD")
+TORCH_VENDORS = (*CUDA_OR_ROCM, "Intel")
+LLAMA_VENDORS = (*TORCH_VENDORS, "Apple")
+VENDORS: dict[str, tuple[str, ...]] = {
+    "tensorrt_llm": ("NVIDIA",),
+    "pegainfer": ("NVIDIA",),
+    "vllm": TORCH_VENDORS,
+    "sglang": TORCH_VENDORS,
+    "sglang_omni": TORCH_VENDORS,
+    "tgi": TORCH_VENDORS,
+    "aphrodite": TORCH_VENDORS,
+    "llama_cpp": LLAMA_VENDORS,
+    "ollama": LLAMA_VENDORS,
+    "ik_llama_cpp": ("NVIDIA", "Apple"),
+    "mlc_llm": LLAMA_VENDORS,
+    "hf_trainer": TORCH_VENDORS,
+    "transformers": LLAMA_VENDORS,
+    "torchtune": TORCH_VENDORS,
+    "torchtitan": TORCH_VENDORS,
+    "litgpt": CUDA_OR_ROCM,
+    "megatron_lm": CUDA_OR_ROCM,
+    "deepspeed": TORCH_VENDORS,
+    "unsloth": TORCH_VENDORS,
+}
+"""Makers whose cards a runtime's own releases run on; ports beside them exist, so others earn a warning only."""
+SPLITS_OVER_MAKERS = ("llama_cpp", "ollama", "ik_llama_cpp")
+"""Engines with a backend per card, which can hold layers of one model on cards of several makers."""
 
 
 def gpu_issues(scenario: Scenario, tables: Tables) -> Iterator[Issue]:
@@ -42,7 +71,28 @@ def check_memory(question: Question) -> Iterator[Issue]:
             continue
         for name, given in (("memory_bytes", row.memory_bytes), ("free_bytes", row.free_bytes)):
             if given is not None and given > nominal * (1 + CARD_SLACK_FRAC):
-                yield make("memory_above_card", f"{field}.{name}", given=given, allowed=nominal, gpu=gpu.id)
+                far = given > nominal * (1 + CARD_LIMIT_FRAC)
+                code = "memory_far_above_card" if far else "memory_above_card"
+                yield make(code, f"{field}.{name}", given=given, allowed=nominal, gpu=gpu.id)
+
+
+def check_vendors(question: Question) -> Iterator[Issue]:
+    """Cards that the runtime does not run on, and makers that can't work on one job together."""
+    name = question.resolved.runtime.name
+    allowed = VENDORS.get(name)
+    makers: dict[str, str] = {}
+    for field, gpu in question.gpus():
+        if gpu.vendor is None:
+            continue
+        makers.setdefault(gpu.vendor, field)
+        if allowed is not None and gpu.vendor not in allowed:
+            shown = listed(allowed)
+            yield make(
+                "runtime_not_on_this_card", f"{field}.gpu", given=name, vendor=gpu.vendor, allowed=shown
+            )
+    if len(makers) > 1 and name not in SPLITS_OVER_MAKERS:
+        last = list(makers)[-1]
+        yield make("vendors_mixed", f"{makers[last]}.gpu", given=last, allowed=next(iter(makers)))
 
 
 def check_formats(question: Question) -> Iterator[Issue]:
@@ -98,4 +148,4 @@ def _text(capability: tuple[int, int]) -> str:
     return f"{capability[0]}.{capability[1]}"
 
 
-CHECKS = (check_memory, check_formats, check_nodes)
+CHECKS = (check_memory, check_vendors, check_formats, check_nodes)

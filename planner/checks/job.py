@@ -9,7 +9,7 @@ from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
 from planner.memory.adapters import EMBEDDING_NAMES, HEAD_NAMES, roles_of
-from planner.model.spec import ModelSpec
+from planner.model.spec import ModelSpec, Structure
 
 TRAINERS: Final = ("hf_trainer", "torchtune", "torchtitan", "litgpt", "megatron_lm", "deepspeed", "unsloth")
 BOTH: Final = ("generic", "transformers")
@@ -26,6 +26,7 @@ SERVERS: Final = (
     "pegainfer",
     "sglang_omni",
 )
+ENCODER_DECODER_SERVERS: Final = ("tgi", "tensorrt_llm", "llama_cpp", "transformers", "generic")
 FULL_PRECISION_BASES: Final = ("fp32", "bf16", "fp16")
 QUANTIZED_BASES: Final = ("nf4", "nf4_dq", "int8", "gptq4", "gptq8")
 TARGETED_METHODS: Final = frozenset(
@@ -40,6 +41,23 @@ def check_runtime(question: Question) -> Iterator[Issue]:
         yield make("runtime_cannot_train", "runtime.name", given=name, allowed=listed((*TRAINERS, *BOTH)))
     if not question.trains and name in TRAINERS:
         yield make("runtime_cannot_serve", "runtime.name", given=name, allowed=listed((*SERVERS, *BOTH)))
+
+
+def check_generates(question: Question) -> Iterator[Issue]:
+    """An engine generates: no encoder does, and few engines serve an encoder with a decoder behind it."""
+    name, model = question.resolved.runtime.name, question.model
+    if question.trains:
+        return
+    if model.structure is Structure.ENCODER:
+        field = "model.id" if question.asked.model.config is None else "model.config.model_type"
+        allowed = listed((Structure.DECODER, Structure.ENCODER_DECODER))
+        yield make("model_cannot_generate", field, given=model.model_type, allowed=allowed)
+    elif model.structure is Structure.ENCODER_DECODER and name not in ENCODER_DECODER_SERVERS:
+        # vLLM serves Whisper of this kind; its first engine also BART, neither T5.
+        if name == "vllm" and model.model_type == "whisper":
+            return
+        allowed = listed(ENCODER_DECODER_SERVERS)
+        yield make("encoder_decoder_unserved", "runtime.name", given=name, allowed=allowed)
 
 
 def check_adapter(question: Question) -> Iterator[Issue]:
@@ -66,7 +84,10 @@ def check_adapter(question: Question) -> Iterator[Issue]:
 def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
     names = linear_names(model)
     unknown = [(i, target) for i, target in enumerate(targets) if not _is_target(target, targets, names)]
-    if targets and len(unknown) == len(targets):
+    if not targets:
+        yield make("adapter_targets_empty", "adapter.targets", allowed=listed(sorted(names)))
+        return
+    if len(unknown) == len(targets):
         given, allowed = listed(targets, 8)[:80], listed(sorted(names))
         yield make("adapter_targets_none", "adapter.targets", given=given, allowed=allowed)
         return
@@ -108,12 +129,13 @@ def check_lengths(question: Question) -> Iterator[Issue]:
     longest = question.model.max_position_embeddings
     for field, given in _lengths(question):
         if longest is not None and given > longest:
-            yield make("sequence_beyond_model", field, given=given, allowed=longest)
+            ends = _ends_at_positions(question.model)
+            code = "sequence_beyond_positions" if ends else "sequence_beyond_model"
+            yield make(code, field, given=given, allowed=longest)
     workload = question.resolved.workload
     if question.trains or workload is None:
         return
-    context, request = question.serving.max_model_len, _request_tokens(question)
-    per_sequence = context if question.resolved.runtime.name not in LLAMA_FAMILY else None
+    per_sequence, request = _tokens_of_each(question), _request_tokens(question)
     if per_sequence is not None and request is not None and request > per_sequence:
         field = "workload.prompt_tokens"
         yield make("workload_beyond_context", field, given=request, allowed=per_sequence)
@@ -124,7 +146,26 @@ def check_lengths(question: Question) -> Iterator[Issue]:
         )
 
 
+def _ends_at_positions(model: ModelSpec) -> bool:
+    """Whether a longer text has no row in a learned table. Images are resampled; two stacks have two lengths."""
+    two = model.structure is Structure.ENCODER_DECODER or "text_config" in dict(model.config)
+    return model.position_embedding == "learned" and model.vocab_size > 1 and not two
+
+
 LLAMA_FAMILY: Final = ("llama_cpp", "ollama", "ik_llama_cpp")
+
+
+def _tokens_of_each(question: Question) -> int | None:
+    """The longest request that is served.
+
+    In the llama.cpp family slots that were asked for have equal parts of the context; those that a server opens
+    unasked share it freely.
+    """
+    context = question.serving.max_model_len
+    parted = question.given("workload.concurrency") or question.given("serving.max_sequences")
+    if context is None or question.resolved.runtime.name not in LLAMA_FAMILY or not parted:
+        return context
+    return context // (question.serving.max_sequences or 1)
 
 
 def _lengths(question: Question) -> Iterator[tuple[str, int]]:
@@ -178,6 +219,7 @@ def check_elastic(question: Question) -> Iterator[Issue]:
 
 CHECKS = (
     check_runtime,
+    check_generates,
     check_adapter,
     check_step,
     check_lengths,

@@ -481,6 +481,92 @@ def test_formats_that_a_card_has_no_hardware_for() -> None:
     assert "dtype_unsupported" not in found(**serve, hardware__devices=[{"gpu": "h100-sxm-80gb"}])
 
 
+GPT2 = {"id": "openai-community/gpt2"}
+BERT = {"id": "google-bert/bert-base-uncased"}
+T5 = {"id": "google-t5/t5-small"}
+SERVE = {"task": "serve", "runtime__name": "vllm"}
+
+
+@pytest.mark.parametrize("model", [BERT, {"id": "google/vit-base-patch16-224"}])
+def test_an_encoder_is_not_served_as_a_generator(model: dict[str, str]) -> None:
+    issue = errors(**SERVE, model=model)["model_cannot_generate"]
+    assert issue.field == "model.id"
+    assert "model_cannot_generate" not in errors(task="full", model=model, training__sequence_length=128)
+
+
+def test_an_engine_without_encoder_decoder_models_is_named() -> None:
+    issue = found(**SERVE, model=T5)["encoder_decoder_unserved"]
+    assert (issue.field, issue.severity) == ("runtime.name", Severity.WARNING)
+    assert "encoder_decoder_unserved" not in found(task="serve", runtime__name="tgi", model=T5)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "gpu", "vendor"),
+    [
+        ("vllm", "apple-m4-max-128gb", "Apple"),
+        ("sglang", "tpu-v5e-16gb", "Google"),
+        ("tensorrt_llm", "mi300x-192gb", "AMD"),
+        ("llama_cpp", "trainium2-96gb", "AWS"),
+    ],
+)
+def test_a_card_that_the_runtime_does_not_run_on_is_named(runtime: str, gpu: str, vendor: str) -> None:
+    asked = {"task": "serve", "runtime__name": runtime, "hardware__devices": [{"gpu": gpu}]}
+    issue = found(**asked)["runtime_not_on_this_card"]
+    assert (issue.field, issue.severity) == ("hardware.devices.0.gpu", Severity.WARNING)
+    assert dict(issue.params)["vendor"] == vendor
+    plain = asked | {"hardware__devices": [{"gpu": "h100-sxm-80gb"}]}
+    assert "runtime_not_on_this_card" not in found(**plain)
+
+
+def test_cards_of_two_makers_are_one_job_only_where_layers_are_split() -> None:
+    cards = [{"gpu": "h100-sxm-80gb"}, {"gpu": "mi300x-192gb"}]
+    issue = errors(hardware__devices=cards)["vendors_mixed"]
+    assert (issue.field, dict(issue.params)["given"]) == ("hardware.devices.1.gpu", "AMD")
+    assert "vendors_mixed" not in errors(task="serve", runtime__name="llama_cpp", hardware__devices=cards)
+
+
+@pytest.mark.parametrize("name", ["memory_bytes", "free_bytes"])
+def test_far_more_memory_than_the_card_has_is_an_error(name: str) -> None:
+    def with_gib(gib: int) -> dict[str, Issue]:
+        return found(hardware__devices=[{"gpu": "h100-sxm-80gb", "count": 8, name: gib * 2**30}])
+
+    issue = with_gib(160)["memory_far_above_card"]
+    assert (issue.field, issue.severity) == (f"hardware.devices.0.{name}", Severity.ERROR)
+    assert dict(issue.params)["allowed"] == 80 * 2**30
+    assert with_gib(86)["memory_above_card"].severity is Severity.WARNING
+    assert not with_gib(80).keys() & {"memory_far_above_card", "memory_above_card"}
+
+
+def test_an_adapter_without_targets_is_an_error() -> None:
+    issue = errors(task="lora", adapter={"targets": []})["adapter_targets_empty"]
+    assert issue.field == "adapter.targets"
+    assert "q_proj" in str(dict(issue.params)["allowed"])
+
+
+@pytest.mark.parametrize("target", ["query", "key", "value", "dense"])
+def test_bert_answers_to_its_own_names(target: str) -> None:
+    asked = {"task": "lora", "model": BERT, "training__sequence_length": 128}
+    assert not errors(**asked, adapter={"targets": [target]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"task": "full", "training__sequence_length": 2048}, "training.sequence_length"),
+        (SERVE | {"serving__max_model_len": 2048}, "serving.max_model_len"),
+    ],
+)
+def test_learned_positions_end_where_their_table_ends(changes: dict[str, Any], field: str) -> None:
+    issue = errors(model=GPT2, **changes)["sequence_beyond_positions"]
+    assert (issue.field, dict(issue.params)) == (field, {"given": 2048, "allowed": 1024})
+
+
+def test_a_rope_model_and_an_image_model_are_only_warned_about_length() -> None:
+    assert "sequence_beyond_positions" not in found(training__sequence_length=16384)
+    image = found(task="full", model={"id": "google/vit-base-patch16-224"}, training__sequence_length=400)
+    assert image["sequence_beyond_model"].severity is Severity.WARNING
+
+
 # --- the model
 
 
