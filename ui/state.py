@@ -140,7 +140,7 @@ def _forget_widgets() -> None:
 
 def _follow_address_bar(*, edited: bool, moved: bool) -> None:
     """Open the link in the address bar unless it is one of ours that an edit has overtaken."""
-    given = st.query_params.get(PARAM)
+    given = st.query_params.get(PARAM) or None
     if moved and given in (None, st.session_state.get(_SEEN)):
         st.session_state[_SEEN], st.session_state[_ENCODED] = None, DEFAULT
         return
