@@ -12,6 +12,7 @@ from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, workload_tokens
 from planner.memory.serving_engines import engine_for
 from planner.memory.serving_entry import PHASES
+from planner.memory.serving_llama_cache import context_each
 from planner.memory.serving_llama_host import host_side
 from planner.model.spec import ModelSpec
 from planner.placement import Share
@@ -79,7 +80,6 @@ def answer_serving(
     answers = [engine.answer(s, led, scenario, model, tables) for s, led in zip(shares, ledgers, strict=True)]
     tightest = min(range(len(answers)), key=lambda i: answers[i].concurrency)
     limit = answers[tightest]
-    asked = demand(scenario, model, shares[tightest])
     return ServingAnswer(
         kv_bytes_per_token=limit.kv_bytes_per_token,
         state_bytes_per_sequence=limit.state_bytes_per_sequence,
@@ -88,7 +88,7 @@ def answer_serving(
         kv_tokens=min(a.tokens for a in answers),
         longest_context_tokens=min(a.longest_tokens for a in answers),
         concurrency=limit.concurrency * shares[tightest].data,
-        context_tokens=asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens,
+        context_tokens=_context_tokens(scenario, model, shares[tightest]),
         needs_bytes=max(ledger.peak()[1] for ledger in ledgers),
         reserves_bytes=max(a.reserves_bytes for a in answers),
         device_pools_bytes=tuple(a.pool_bytes for a in answers),
@@ -97,3 +97,11 @@ def answer_serving(
         state_slots=limit.state_slots,
         host=host_side(shares, ledgers, scenario, model) if is_llama else ServingHost(),
     )
+
+
+def _context_tokens(scenario: Scenario, model: ModelSpec, share: Share) -> int:
+    """The length of a sequence that `concurrency` counts."""
+    if scenario.runtime.name in LLAMA_FAMILY:
+        return context_each(scenario, model)
+    asked = demand(scenario, model, share)
+    return asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens

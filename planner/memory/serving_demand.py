@@ -58,6 +58,20 @@ def workload_tokens(scenario: Scenario) -> int | None:
     return max(1, (workload.prompt_tokens or 0) + (workload.output_tokens or 0))
 
 
+def shared_context(scenario: Scenario, default_tokens: int) -> int:
+    """A context that holds every sequence of the workload, never less than the engine's default.
+
+    The llama.cpp family divides one context among its sequences, so N of C tokens need N x C.
+    """
+    asked = (scenario.workload.concurrency if scenario.workload else None) or 1
+    return max(default_tokens, asked * (workload_tokens(scenario) or 0))
+
+
+def slots(scenario: Scenario, default: int) -> int:
+    """As many slots as the workload has sequences at once, else the engine's default."""
+    return (scenario.workload.concurrency if scenario.workload else None) or default
+
+
 def demand(scenario: Scenario, model: ModelSpec, share: Share) -> Demand:
     """The load of one replica. Without a workload: one sequence of the longest length.
 

@@ -5,8 +5,8 @@ from planner.ledger import Ledger
 from planner.memory.kv_cache import STATEFUL
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
-from planner.memory.serving_demand import demand, longest_tokens, workload_tokens
-from planner.memory.serving_llama_cache import caps_windows, device_shapes, sequences_of
+from planner.memory.serving_demand import longest_tokens
+from planner.memory.serving_llama_cache import caps_windows, context_each, device_shapes
 from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -17,10 +17,10 @@ def llama_answer(
 ) -> DeviceAnswer:
     """Tokens, longest context and sequences of one device.
 
-    The cache holds `max_model_len` tokens in all. `longest_tokens` is the context the card could hold if it
-    were asked
-    for: what is left beside weights, buffers, states and capped windows, at the price of a token; never more
-    than the asked context where one is given.
+    The cache holds `max_model_len` tokens in all (`-c`), which the sequences share: N of C tokens need N x C.
+    `longest_tokens` is the context the card could hold if it were asked for: what is left beside weights,
+    buffers, states and capped windows, at the price of a token; never more than the asked context where one is
+    given.
     """
     key = scenario.serving.kv_cache or "fp16"
     value = scenario.serving.kv_cache_v or key
@@ -36,8 +36,6 @@ def llama_answer(
     if usable is not None and token:
         spare = usable - taken
         longest = min(context, context + int(spare // token)) if spare < 0 else context
-    asked = demand(scenario, model, share)
-    each = asked.context_tokens if workload_tokens(scenario) else max(1, context // sequences_of(scenario))
     return DeviceAnswer(
         kv_bytes_per_token=round(token),
         state_bytes_per_sequence=round(state),
@@ -45,6 +43,6 @@ def llama_answer(
         pool_bytes=grown,
         tokens=context,
         longest_tokens=max(0, longest),
-        concurrency=context / each,
+        concurrency=context / context_each(scenario, model),
         reserves_bytes=taken,
     )

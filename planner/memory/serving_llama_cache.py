@@ -5,7 +5,7 @@ from typing import Final
 from planner.ledger import Entry
 from planner.memory.kv_cache import STATEFUL, WINDOWED, CacheShape, model_shapes
 from planner.memory.serving_cache_entries import cache_entry, state_entry
-from planner.memory.serving_demand import longest_tokens, version_of
+from planner.memory.serving_demand import longest_tokens, version_of, workload_tokens
 from planner.model.spec import AttentionKind, ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -33,6 +33,13 @@ def build_of(scenario: Scenario) -> int:
 def sequences_of(scenario: Scenario) -> int:
     """Slots that share the context."""
     return scenario.serving.max_sequences or 1
+
+
+def context_each(scenario: Scenario, model: ModelSpec) -> int:
+    """Tokens of one sequence: what the workload asks, else an equal part of the whole context."""
+    whole = longest_tokens(scenario, model)
+    request = workload_tokens(scenario)
+    return min(request, whole) if request else max(1, whole // sequences_of(scenario))
 
 
 def context_of(scenario: Scenario, model: ModelSpec) -> int:

@@ -165,7 +165,7 @@ def _packed_group(quantization: dict[str, object]) -> dict[str, object]:
 
 def _packed_format(quantization: dict[str, object]) -> str | None:
     weights = _packed_group(quantization)
-    kind = (weights.get("type"), weights.get("num_bits"))
+    kind = (str(weights.get("type")), _size(weights.get("num_bits")))
     if kind == ("float", 4):
         return {16: "nvfp4", 32: "mxfp4"}.get(_size(weights.get("group_size")))
     return {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}.get(kind)

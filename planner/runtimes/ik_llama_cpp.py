@@ -1,17 +1,18 @@
 """ik_llama.cpp: llama.cpp's options with their older defaults, and its own modes for latent attention."""
 
+from planner.memory.serving_demand import shared_context, slots
 from planner.model.spec import AttentionKind, ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
 
 
-def _defaults(_scenario: Scenario, model: ModelSpec) -> Defaults:
+def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     latent = any(layer.attention.kind is AttentionKind.MLA for layer in model.layers)
     return {
         "serving.weights": "q4_k_m",
         "serving.kv_cache": "fp16",
-        "serving.max_model_len": model.max_position_embeddings or 4096,
-        "serving.max_sequences": 1,
+        "serving.max_model_len": shared_context(scenario, model.max_position_embeddings or 4096),
+        "serving.max_sequences": slots(scenario, 1),
         "serving.batched_tokens": 512,
         "serving.flash_attention": True,
         "serving.split_mode": "layer",
