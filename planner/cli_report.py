@@ -39,8 +39,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield ""
     yield _band(plan.worst)
     if plan.host.memory_bytes or plan.host.nvme_bytes:
+        where = "the same memory on the host's side" if plan.host.unified else "host memory"
         disk = f", {gib_text(plan.host.nvme_bytes)} GiB of NVMe" if plan.host.nvme_bytes else ""
-        yield f"Each machine needs {gib_text(plan.host.memory_bytes)} GiB of host memory{disk} besides."
+        yield f"Each machine needs {gib_text(plan.host.memory_bytes)} GiB of {where}{disk} besides."
     yield from _remarks(plan)
 
 
@@ -109,7 +110,7 @@ def _parts(device: DevicePlan) -> dict[Category, int]:
 def _serving(answer: ServingAnswer) -> Iterator[str]:
     yield (
         f"Server: {answer.kv_tokens:,} tokens in {gib_text(answer.kv_pool_bytes)} GiB of KV cache a device "
-        f"({answer.kv_bytes_per_token:,} bytes a token), longest context {answer.longest_context_tokens:,}, "
+        f"(at most {answer.kv_bytes_per_token:,} bytes a token), longest context {answer.longest_context_tokens:,}, "
         f"{answer.concurrency:.1f} sequences of {answer.context_tokens:,} tokens at once."
     )
     if answer.budget_bytes is not None:

@@ -58,7 +58,10 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         known=_known(devices[fullest].band),
         trainable_params=trainable_params(resolved, model) if resolved.is_training else 0,
         serving=serving,
-        host=HostNeed(memory_bytes=serving.host.total_bytes) if serving else HostNeed(),
+        host=HostNeed(
+            memory_bytes=serving.host.total_bytes if serving else 0,
+            unified=all(share.gpu.unified_memory for share in shares),
+        ),
     )
 
 

@@ -101,8 +101,10 @@ class ServingAnswer:
     """What a server can hold; sizes are of the fullest device unless said otherwise.
 
     Attributes:
-        kv_bytes_per_token: KV cache of one more token on one device (layers that grow with context), 0 if none
-            grows.
+        kv_bytes_per_token: The most that one more token takes of the KV cache on one device: every layer whose
+            cache still grows, windows that are not full yet among them. 0 if none grows. Past a window a token
+            costs less where the engine frees what left it, so `kv_pool_bytes / kv_tokens`, the mean over the
+            pool, may be smaller. llama.cpp's capped windows are taken at the start and are no part of it.
         state_bytes_per_sequence: Cache of fixed size per sequence on one device (recurrent states).
         budget_bytes: What the engine may take in all (utilization x total), None where there is no budget.
         kv_pool_bytes: What is left for, or taken by, the KV cache on one device.
@@ -138,10 +140,17 @@ class ServingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNeed:
-    """Host memory and disk of one node, for offload and loading."""
+    """Host memory and disk of one node, for offload and loading.
+
+    Attributes:
+        memory_bytes: Host memory.
+        nvme_bytes: Disk.
+        unified: The host memory is the cards' own, so it is taken from the same bytes.
+    """
 
     memory_bytes: int = 0
     nvme_bytes: int = 0
+    unified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,24 @@ def test_every_example_is_answered_as_json(path: Path, said: Any) -> None:
         assert all(entry["reference"] for entry in device["entries"])
 
 
+@pytest.mark.parametrize(
+    ("gpu", "where"),
+    [("apple-m4-max-128gb", "the same memory on the host's side"), ("rtx-4090-24gb", "host memory")],
+)
+def test_unified_memory_is_not_asked_for_twice(gpu: str, where: str, tmp_path: Path, said: Any) -> None:
+    path = tmp_path / "scenario.json"
+    asked = {
+        "version": 1,
+        "task": "serve",
+        "model": {"id": "meta-llama/Llama-3.1-8B"},
+        "hardware": {"devices": [{"gpu": gpu}]},
+        "runtime": {"name": "llama_cpp"},
+        "serving": {"max_model_len": 4096},
+    }
+    path.write_text(json.dumps(asked), encoding="utf-8")
+    assert f"GiB of {where} besides" in said("plan", str(path))[1]
+
+
 def test_a_process_reads_standard_input_and_writes_utf8() -> None:
     document = json.loads(TRAINING.read_text(encoding="utf-8")) | {"name": "größer → kleiner"}
     done = run("plan", "-", stdin=b"\xef\xbb\xbf" + json.dumps(document, ensure_ascii=False).encode())
