@@ -10,7 +10,7 @@ class DeviceAnswer:
     """Figures of one device; the fields of `ServingAnswer` before the limiting device is picked.
 
     Attributes:
-        kv_bytes_per_token: Cache of one more token, as the engine prices its pool.
+        kv_bytes_per_token: The most one more token takes: every growing layer, windows not yet full included.
         state_bytes_per_sequence: Cache of fixed size per sequence.
         budget_bytes: What the engine claims in all, None without a budget.
         pool_bytes: What is left for, or taken by, the caches.

@@ -83,6 +83,17 @@ def test_given_weights_hold_for_experts_too() -> None:
     assert weights_gib(given) > 60
 
 
+@pytest.mark.parametrize("model", ["openai/gpt-oss-20b", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3"])
+@pytest.mark.parametrize("runtime", ["vllm", "sglang", "tgi"])
+def test_a_token_takes_no_more_of_the_pool_than_its_price(model: str, runtime: str) -> None:
+    answer = served(model, "b200-sxm-180gb", 8, runtime).serving
+    assert answer is not None
+    mean = answer.kv_pool_bytes / answer.kv_tokens
+    assert 0 < mean <= answer.kv_bytes_per_token * 1.001
+    windowed = "gpt-oss" in model and runtime == "vllm"
+    assert (mean < 0.9 * answer.kv_bytes_per_token) is windowed
+
+
 def packed(**weights: Any) -> Config:
     return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
 
