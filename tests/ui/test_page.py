@@ -181,7 +181,13 @@ def test_a_link_round_trips(open_page: OpenPage) -> None:
     assert page.number_input(key="training.micro_batch").value == 3
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.", "1.AAAA", "99.AAAA", "1.%%%", "a" * 40_000])
+def test_an_empty_link_is_the_page_itself(open_page: OpenPage) -> None:
+    page = open_page(s="")
+    assert headline(page).startswith("GPU 5")
+    assert 'class="note bad"' not in html(page)
+
+
+@pytest.mark.parametrize("text", ["x", "1.", "1.AAAA", "99.AAAA", "1.%%%", "a" * 40_000])
 def test_a_broken_link_is_told_and_the_page_works(open_page: OpenPage, text: str) -> None:
     page = open_page(s=text)
     assert headline(page).startswith("GPU 5")

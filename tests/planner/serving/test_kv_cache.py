@@ -226,12 +226,11 @@ def test_the_longest_sequence_is_the_inverse_of_its_blocks(context: int) -> None
     assert longest >= context
 
 
-def test_an_encoder_keeps_no_cache() -> None:
+def test_an_encoder_is_no_server_of_text() -> None:
     bert = {
         "model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
         "intermediate_size": 3072, "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2,
     }  # fmt: skip
-    plan = serve(bert)
-    assert plan.serving is not None
-    assert plan.serving.kv_bytes_per_token == 0
-    assert plan.devices[0].ledger.total("kv_cache") == 0
+    with pytest.raises(ScenarioError) as refused:
+        serve(bert)
+    assert ("model_cannot_generate", "model") in [(i.code, i.field) for i in refused.value.issues]
