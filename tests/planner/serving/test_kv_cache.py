@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from planner.issues import ScenarioError
 from planner.memory.kv_cache import KV_BYTES, CacheShape, element_bytes, kv_heads_on_rank, shapes_by_count
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, Group, PagedPool, paged_pool
 from planner.model.from_config import model_from_config
