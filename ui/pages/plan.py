@@ -1,5 +1,6 @@
 """The Plan page: does it fit, why, and what would change it."""
 
+import time
 from html import escape
 
 import streamlit as st
@@ -21,6 +22,8 @@ from ui.words import Safe, Words
 
 MOST_PANELS = 6
 WIDE_PANELS = 2
+HEAD_START_S = 0.05
+"""Server and browser share the processor: the browser draws the bars before it is given the rest to work on."""
 
 
 def draw() -> None:
@@ -33,30 +36,32 @@ def draw() -> None:
         draw_form(frame)
         _nothing_yet(frame)
         return
-    plan = frame.plan
+    plan, words = frame.plan, frame.words
     found = outcomes(frame.document, plan)
+    few = len(plan.devices) <= WIDE_PANELS
     with st.container(key="stale" if frame.stale else "current"):
-        problems = _verdict(frame, plan, found)
-        st.html(parts.strip(verdict.strip(plan, frame.words)))
-        few = len(plan.devices) <= WIDE_PANELS
+        share, problems = _verdict(frame, plan, found)
+        st.html(parts.strip(verdict.strip(plan, words)))
         with st.container(key="split"):
-            with st.container(key="bars", gap="xsmall"):
-                _bars(plan, frame.words)
-                if few:
-                    _phases(plan, frame.words, wide=True)
+            bars = st.container(key="bars", gap="xsmall")
+            with bars:
+                _bars(plan, words)
             changes = st.container(key="changes", gap="xsmall")
-        if not few:
-            with st.container(key="phases", gap="xsmall"):
-                _phases(plan, frame.words, wide=False)
+        panels = bars if few else st.container(key="phases", gap="xsmall")
+        time.sleep(HEAD_START_S)
         draw_form(frame)
+        with share:
+            draw_share(frame)
         with problems:
             _problems(frame)
+        with panels:
+            _phases(plan, words, wide=few)
         with changes:
             _changes(frame, plan, found)
         _second_row(frame, plan)
-        _table(plan, frame.words)
-        _working(plan, frame.words)
-        st.html(f'<div class="foot">{verdict.known_line(plan, frame.words)}</div>')
+        _table(plan, words)
+        _working(plan, words)
+        st.html(f'<div class="foot">{verdict.known_line(plan, words)}</div>')
 
 
 def _nothing_yet(frame: Frame) -> None:
@@ -66,13 +71,17 @@ def _nothing_yet(frame: Frame) -> None:
     _problems(frame)
 
 
-def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> DeltaGenerator:
-    """The sentence and its reason. Returns the place for problems, known once the form has shown its own."""
+def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """The sentence and its reason.
+
+    Returns:
+        The places of the Share menu and of problems, which are known once the form has shown its own.
+    """
     words = frame.words
     with st.container(key="verdict", gap=None):
         with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
             st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
-            draw_share(frame)
+            share = st.container(width="content")
         best = first_that_fits(found)
         sentence = verdict.headline(plan, words)
         reason = verdict.why(plan, found, best, words)
@@ -84,7 +93,7 @@ def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> DeltaGener
     story = story_of(frame.document)
     if story is not None and words.has(f"story.{story}.outcome"):
         st.html(parts.note("", words.html(f"story.{story}.outcome")))
-    return problems
+    return share, problems
 
 
 def _problems(frame: Frame) -> None:
