@@ -234,4 +234,6 @@ def test_an_encoder_is_no_server_of_text() -> None:
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refused:
         serve(bert)
-    assert ("model_cannot_generate", "model") in [(i.code, i.field) for i in refused.value.issues]
+    assert ("model_cannot_generate", "model.config.model_type") in [
+        (i.code, i.field) for i in refused.value.issues
+    ]
