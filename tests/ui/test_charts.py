@@ -126,9 +126,9 @@ def test_what_rests_is_faded_and_what_comes_is_not() -> None:
 
 def test_a_panel_is_a_share_of_usable_memory() -> None:
     markup = phases.panels([device([0])], WORDS, top=2.0, wide=True)
-    heights = [float(text) for text in re.findall(r"height:([\d.]+)%;--part", markup)]
-    assert sum(heights) == pytest.approx(100 * 14.5 / 24 / 2, rel=1e-3)
-    assert '<u class="limit" style="bottom:50%">' in markup
+    edges = [tuple(map(int, found)) for found in re.findall(r"bottom:(\d+)px;height:(\d+)px", markup)]
+    assert max(bottom + height for bottom, height in edges) == round(phases.HEIGHT_PX * 14.5 / 24 / 2)
+    assert f'<u class="limit" style="bottom:{phases.HEIGHT_PX // 2}px">' in markup
 
 
 def test_the_line_is_red_where_a_card_is_over_and_absent_where_its_size_is_not_known() -> None:

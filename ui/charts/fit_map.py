@@ -53,8 +53,8 @@ def fit_map(grid: FitGrid, words: Words) -> Safe:
     rows = "".join(_row(grid, i, words) for i in reversed(range(len(grid.rows))))
     widest = max(len(whole(size)) for size in grid.rows)
     return Safe(
-        f'<table class="fit" style="--head:{widest + 2}ch"><caption class="sr">{escaped(words("map.title"))}. '
-        f"{escaped(alternative(grid, words))}</caption>"
+        f'<table class="fit" style="--head:{widest + 2}ch"><caption><span class="sr">'
+        f"{escaped(words('map.title'))}. {escaped(alternative(grid, words))}</span></caption>"
         f"<thead><tr><td></td>{lengths}</tr></thead><tbody>{rows}</tbody></table>"
     )
 

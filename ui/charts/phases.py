@@ -17,6 +17,8 @@ from ui.tokens import variable
 from ui.words import Safe, Words, escaped
 
 LOWEST_TOP: Final = 1.14
+HEIGHT_PX: Final = 92
+"""Of the areas; the card above and the phases below take 22 px each."""
 WIDTHS: Final[dict[Phase, int]] = {
     Phase.LOAD: 12,
     Phase.REST: 12,
@@ -109,7 +111,7 @@ def panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> Safe:
     )
     return Safe(
         f'<div class="step">{_heading(device, share, words)}'
-        f'<div class="plot" role="img" aria-label="{escaped(alternative(device, words))}">'
+        f'<div class="plot" style="height:{HEIGHT_PX}px" role="img" aria-label="{escaped(alternative(device, words))}">'
         f"{boxes}{_limit(device, top=top, over=share > 1)}</div>"
         f"{_ticks(phases, width, words, wide=wide)}</div>"
     )
@@ -147,17 +149,16 @@ def _layer(
 
 
 def _box(area: Area, words: Words, *, width: int, full_bytes: float) -> str:
-    """A rectangle in shares of the panel, with its size as hover text."""
+    """A rectangle with its size as hover text. Edges are whole pixels, so that neighbours meet without a seam."""
     text = words.html(
         "chart.layer_hover", part=words(f"category.{area.category.value}"), size=gib2(area.size_bytes)
     )
-    place = {
-        "left": area.start / width,
-        "width": (area.end - area.start) / width,
-        "bottom": area.below_bytes / full_bytes,
-        "height": area.size_bytes / full_bytes,
-    }
-    style = ";".join(f"{side}:{100 * share:.5g}%" for side, share in place.items())
+    bottom = round(HEIGHT_PX * area.below_bytes / full_bytes)
+    top = round(HEIGHT_PX * (area.below_bytes + area.size_bytes) / full_bytes)
+    style = (
+        f"left:{100 * area.start / width:.5g}%;width:{100 * (area.end - area.start) / width:.5g}%;"
+        f"bottom:{bottom}px;height:{top - bottom}px"
+    )
     kind = ' class="rest"' if area.resting else ""
     return f'<i{kind} style="{style};--part:var({variable(area.category)})" title="{text}"></i>'
 
@@ -166,7 +167,7 @@ def _limit(device: DevicePlan, *, top: float, over: bool) -> str:
     """The line of 100 %."""
     if device.usable_bytes is None:
         return ""
-    return f'<u class="{"over" if over else "limit"}" style="bottom:{100 / top:.5g}%"></u>'
+    return f'<u class="{"over" if over else "limit"}" style="bottom:{HEIGHT_PX / top:.4g}px"></u>'
 
 
 def _heading(device: DevicePlan, share: float, words: Words) -> str:

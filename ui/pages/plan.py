@@ -22,7 +22,7 @@ from ui.words import Safe, Words
 
 MOST_PANELS = 6
 WIDE_PANELS = 2
-HEAD_START_S = 0.05
+HEAD_START_S = 0.12
 """Server and browser share the processor: the browser draws the bars before it is given the rest to work on."""
 
 
