@@ -19,11 +19,11 @@ from ui.cost.money import day, usd
 from ui.cost.quotes import Kind
 from ui.cost.replans import replans
 from ui.cost.rows import Row, rows_of, table_rows
-from ui.issue_words import issue_html
 from ui.names import card_name
 from ui.numbers import DASH, gib1, whole
 from ui.pages.cost_own import draw_own_prices, own_quotes
 from ui.pages.frame import Frame, begin, plot
+from ui.pages.problems import draw_problems
 from ui.share import draw_share
 from ui.words import Safe, Words, escaped
 
@@ -64,7 +64,7 @@ def draw() -> None:
     words = frame.words
     if frame.plan is None:
         st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
-        _problems(frame)
+        draw_problems(frame)
         return
     plan = frame.plan
     today = datetime.now(UTC).date()
@@ -100,15 +100,7 @@ def _verdict(frame: Frame, plan: Plan, rows: tuple[Row, ...], kind: Kind, today:
             f'<h1 class="v">{wording.headline(rows, kind, today, words)}</h1>'
             f'<p class="why">{wording.tag(rows, words)}&ensp;{wording.why(rows, kind, today, words)}</p>'
         )
-    _problems(frame)
-
-
-def _problems(frame: Frame) -> None:
-    """Errors of the question; the prices below are then those of the last one that had none."""
-    words, errors = frame.words, frame.desk.answer.errors
-    if errors:
-        items = parts.bullets(issue_html(issue, words) for issue in errors)
-        st.html(parts.note("bad", Safe(f'<span role="alert">{words.html("stale.note")}</span>{items}')))
+    draw_problems(frame)
 
 
 def _chart(rows: tuple[Row, ...], today: date, words: Words) -> None:

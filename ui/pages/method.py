@@ -15,6 +15,7 @@ from ui.method.data_files import data_files, data_licences
 from ui.method.formulas import all_references, by_category, used_references
 from ui.method.published import Published, published
 from ui.pages.frame import Frame, begin, plot
+from ui.pages.problems import draw_problems
 from ui.share import draw_share
 from ui.words import Safe, Words, escaped
 
@@ -28,7 +29,7 @@ def draw() -> None:
     words = frame.words
     if frame.plan is None:
         st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
-        _problems(frame)
+        draw_problems(frame)
         return
     score = published()
     with st.container(key="stale" if frame.stale else "current"):
@@ -59,15 +60,7 @@ def _verdict(frame: Frame, plan: Plan, score: Published) -> None:
             f'<h1 class="v">{wording.headline(runs, words)}</h1>'
             f'<p class="why">{wording.why(plan, runs, words)}</p>'
         )
-    _problems(frame)
-
-
-def _problems(frame: Frame) -> None:
-    """Errors of the question; the formulas below are then those of the last one that had none."""
-    words, errors = frame.words, frame.desk.answer.errors
-    if errors:
-        items = parts.bullets(issue_html(issue, words) for issue in errors)
-        st.html(parts.note("bad", Safe(f'<span role="alert">{words.html("stale.note")}</span>{items}')))
+    draw_problems(frame)
 
 
 def _accuracy(score: Published, _plan: Plan, words: Words) -> None:
