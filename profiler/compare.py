@@ -186,17 +186,25 @@ def compare(predicted: Ledger, report: Report) -> Comparison:
     device_is_cpu = report.environment.device == "cpu"
     kernels = _kernels(report) if device_is_cpu else None
     expected = as_on_cpu(predicted, kernels)
-    phases = [phase for phase in predicted.phases if phase in measured.phases]
     return Comparison(
         phases=tuple(
-            replace(
-                _phase(phase, expected, measured, on_cpu=device_is_cpu),
-                adjusted=_adjusted(predicted, phase, kernels),
-            )
-            for phase in phases
+            replace(compared, adjusted=_adjusted(predicted, compared.phase, kernels))
+            for compared in compare_ledgers(expected, measured, on_cpu=device_is_cpu)
         ),
         layers=_layers(expected, report, on_cpu=device_is_cpu),
     )
+
+
+def compare_ledgers(predicted: Ledger, found: Ledger, *, on_cpu: bool = False) -> tuple[PhaseComparison, ...]:
+    """Lay two ledgers of one device side by side, phase by phase, by what PyTorch counts as allocated.
+
+    Args:
+        predicted: What the formulas say.
+        found: What was traced or measured.
+        on_cpu: Whether what only a CUDA device has is left out of the prediction.
+    """
+    phases = [phase for phase in predicted.phases if phase in found.phases]
+    return tuple(_phase(phase, predicted, found, on_cpu=on_cpu) for phase in phases)
 
 
 def as_on_cpu(predicted: Ledger, kernels: CpuKernels | None) -> Ledger:

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, cast
 
 from planner.ledger import Category, Entry, Layer, Ledger, Phase, make_ledger
@@ -253,14 +254,9 @@ class _Reading:
         )
 
     def timeline(self) -> tuple[Point, ...]:
-        """The fullest event of each stretch, with what was alive by category."""
-        stretch = -(-self._num_events // MAX_POINTS) or 1
+        """The fullest event of each stretch, with what was alive by category. Every phase has its own stretches."""
         allocated, reserved = self._seen.allocated_bytes, self._seen.reserved_bytes
-        starts = range(0, self._num_events, stretch)
-        chosen = [
-            max(range(start, min(start + stretch, self._num_events)), key=allocated.__getitem__)
-            for start in starts
-        ]
+        chosen = [max(stretch, key=allocated.__getitem__) for stretch in self._stretches()]
         points = []
         for event, totals in self._totals_at(chosen):
             mark = self._spans.at(event)
@@ -275,6 +271,15 @@ class _Reading:
                 )
             )
         return tuple(points)
+
+    def _stretches(self) -> Iterator[range]:
+        """The events in order, cut where a phase begins and then into equally many pieces, `MAX_POINTS` in all."""
+        starts = {mark.event for mark in self._trace.marks if 0 < mark.event < self._num_events}
+        cuts = sorted({0, *(starts if len(starts) < MAX_POINTS else ()), self._num_events})
+        pieces = max(MAX_POINTS // max(len(cuts) - 1, 1), 1)
+        for start, end in pairwise(cuts):
+            length = -(-(end - start) // pieces)
+            yield from (range(at, min(at + length, end)) for at in range(start, end, length))
 
     def _totals_at(self, wanted: list[int]) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
         names = [_place(storage, self._shapes, "", storage.born_in_step)[0] for storage in self._storages]

@@ -151,3 +151,26 @@ def test_text_and_json_say_the_same(capacity: int | None) -> None:
     text = "\n".join(lines(made, seen, capacity))
     assert "cublas_workspace" in text or capacity == 70 * MIB
     assert ("runs out (demand)" in text) == (capacity == 70 * MIB)
+
+
+def test_a_short_phase_is_on_the_timeline_too() -> None:
+    changes = [phase("forward", 1)]
+    for number in range(4000):
+        if number == 3000:
+            changes.append(phase("loss", 1))
+        if number == 3003:
+            changes.append(phase("backward", 1))
+        one = storage(1, "forward")
+        changes += [born(one, "forward", 1), died(one, "forward", 1)]
+    timeline = answer(trace(changes), PLAIN).timeline
+    assert len(timeline) <= MAX_POINTS
+    assert len([point for point in timeline if point.phase == "loss"]) == 6
+    assert [point.event for point in timeline] == sorted({point.event for point in timeline})
+
+
+def test_a_timeline_of_more_phases_than_points_is_bounded() -> None:
+    changes = []
+    for _ in range(2 * MAX_POINTS):
+        one = storage(1, "forward")
+        changes += [phase("forward", 1), born(one, "forward", 1), died(one, "forward", 1)]
+    assert len(answer(trace(changes), PLAIN).timeline) <= MAX_POINTS
