@@ -1,6 +1,7 @@
 """Training memory: the ledger of one device, from its share of the job."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.hardware import Tables
 from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, Phase, make_ledger
@@ -29,7 +30,13 @@ from planner.training_states import (
     total,
     weight_entries,
 )
-from planner.training_step import FORWARD_AND_LOSS, Step, kept_output_entries, saved_entries
+from planner.training_step import (
+    FORWARD_AND_LOSS,
+    Step,
+    kept_output_entries,
+    offloaded_bytes,
+    saved_entries,
+)
 
 __all__ = ["host_need", "trainable_params", "training_ledger", "training_ledgers"]
 
@@ -122,7 +129,9 @@ def host_need(share: Share, scenario: Scenario, model: ModelSpec) -> HostNeed:
     """What one device's share puts into host memory and onto disk."""
     setup = setup_for(share, scenario, model)
     tensors, trained = held_tensors(share, model, setup)
-    return host_need_of(setup, tensors, grouped(trained))
+    need = host_need_of(setup, tensors, grouped(trained))
+    moved = offloaded_bytes(Step(share, setup, model, tensors, trained))
+    return replace(need, memory_bytes=need.memory_bytes + moved)
 
 
 def _whole(model: ModelSpec) -> Share:
@@ -149,10 +158,12 @@ def _allocator_cache(share: Share, live: Ledger, scenario: Scenario, tables: Tab
     least, moving = runtime.slack_fracs(scenario.runtime.allocator, tables)
     formula, symbols = "max(ceil(f*A), ceil(g*(A - R)))", {"f": least, "A": peak, "g": moving, "R": rest}
     size = -(-moving * (peak - rest) // 1)
-    usable, used = usable_bytes(share)[0], live.peak(Layer.PROCESS)[1]
-    if usable is not None and usable - used < size:
-        formula, symbols = "max(ceil(f*A), U - M)", {"f": least, "A": peak, "U": usable, "M": used}
-        size = usable - used
+    usable = usable_bytes(share)[0]
+    if usable is not None:
+        used = live.peak(Layer.PROCESS)[1]
+        formula = "max(ceil(f*A), min(ceil(g*(A - R)), U - M))"
+        symbols |= {"U": usable, "M": used}
+        size = min(size, usable - used)
     return item(
         Category.ALLOCATOR, "allocator_cache", max(-(-least * peak // 1), size), formula, symbols,
         "allocator_slack", layer=Layer.RESERVED, estimate=True,

@@ -4,6 +4,7 @@ from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.layer_view import RECURRENT
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
+from planner.training_loss import fuses_own_loss
 
 Gap = tuple[str, str]
 
@@ -12,6 +13,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     """Every (field, reason code) of a resolved scenario that the formulas pass over or only approximate."""
     return [
         *_training_gaps(scenario),
+        *_loss_gaps(scenario, model),
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
         *_model_gaps(model),
@@ -22,7 +24,6 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
     training, precision = scenario.training, scenario.training.precision
     checks = (
         (bool(scenario.runtime.compile), "runtime.compile", "compile_as_eager"),
-        (training.activation_offload, "training.activation_offload", "counted_on_device"),
         (precision.fp8 is not None, "training.precision.fp8", "fp8_as_compute_dtype"),
         (precision.fp4 is not None, "training.precision.fp4", "fp4_as_compute_dtype"),
         (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
@@ -36,6 +37,12 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
     return [
         (field, code) for applies, field, code in checks if applies and code != "padded_to_sequence_length"
     ]
+
+
+def _loss_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    standard = scenario.training.loss in {None, "standard"}
+    own = fuses_own_loss(scenario.runtime.name, scenario.parallel.sharding, model)
+    return [("training.loss", "loss_of_own_code")] if standard and own else []
 
 
 def _adapter_gaps(scenario: Scenario) -> list[Gap]:

@@ -12,6 +12,7 @@ from planner.memory import logits as loss
 from planner.memory.adapters import HEAD_NAMES, head_is_target
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
+from planner.model.spec import ModelSpec
 from planner.training_setup import Setup
 from planner.training_step import (
     FORWARD,
@@ -26,6 +27,8 @@ from planner.training_step import (
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
 WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
+FUSES_OWN_LOSS: Final = frozenset({"mpt"})
+"""Model types whose authors' training code has a fused kernel as its standard loss (LLM Foundry)."""
 
 
 def loss_entries(step: Step) -> list[Entry]:
@@ -140,8 +143,15 @@ def _chain(step: Step) -> list[Entry]:
             ]
         case "fused":
             return _fused(step)
+        case _ if fuses_own_loss(setup.runtime, setup.parallel.sharding, step.model):
+            return [_per_entry(step, "logits", loss.fused_loss_bytes(e), "loss_mpt")]
         case _:
             return fullest((_computed(step), _differentiated(step)))
+
+
+def fuses_own_loss(runtime: str, sharding: str, model: ModelSpec) -> bool:
+    """Whether the standard loss is that of the model's own training code: a plain FSDP loop around such a model."""
+    return runtime == "generic" and model.model_type in FUSES_OWN_LOSS and sharding == "fsdp"
 
 
 def _computed(step: Step) -> list[Entry]:

@@ -178,11 +178,30 @@ def held_layers(step: Step, phases: frozenset[Phase], times: float | None = None
         return []
     if step.setup.checkpointed:
         return [stored_inputs(step, phases, times)]
+    if step.setup.training.activation_offload:
+        return (
+            layer_entries(step, step.largest, min(1, times), phases, "saved_activations")
+            if step.kinds
+            else []
+        )
     return [
         entry
         for kind in step.kinds
         for entry in layer_entries(step, kind, kind.count * times, phases, "saved_activations")
     ]
+
+
+def offloaded_bytes(step: Step) -> int:
+    """What the layers keep in host memory instead (`activation_offload`)."""
+    if not step.setup.training.activation_offload:
+        return 0
+    if step.setup.checkpointed:
+        return stored_inputs(step, FORWARD, step.share.in_flight, offloaded=False).bytes
+    times = step.share.in_flight
+    kept = (
+        layer_entries(step, kind, kind.count * times, FORWARD, "saved_activations") for kind in step.kinds
+    )
+    return sum(entry.bytes for entries in kept for entry in entries)
 
 
 def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
@@ -261,11 +280,21 @@ def exact(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def stored_inputs(step: Step, phases: frozenset[Phase], times: float) -> Entry:
-    """Full checkpointing: the input of every layer, or of every k-th."""
+def stored_inputs(
+    step: Step, phases: frozenset[Phase], times: float, *, offloaded: bool | None = None
+) -> Entry:
+    """Full checkpointing: the input of every layer, or of every k-th; the one on its way where they go to the host.
+
+    Args:
+        step: The step.
+        phases: When they are there.
+        times: Micro-batches they are kept for.
+        offloaded: Whether they go to the host; the scenario's `activation_offload` if not given.
+    """
     setup = step.setup
     every = checkpoint_interval(setup)
-    count, e = ceil_div(step.num_layers, every) * times, setup.residual_bytes
+    offloaded = setup.training.activation_offload if offloaded is None else offloaded
+    count, e = 1 if offloaded else ceil_div(step.num_layers, every) * times, setup.residual_bytes
     tokens = setup.tokens
     if step.model.encoder_layers and step.kinds:
         tokens = sum(setup.batch * kind.sequence * kind.count for kind in step.kinds) // step.num_layers
@@ -275,7 +304,7 @@ def stored_inputs(step: Step, phases: frozenset[Phase], times: float) -> Entry:
         whole(count * tokens * step.residual_width * e),
         "ceil(L*t*h*e)",
         {"L": exact(count), "t": tokens, "h": step.residual_width, "e": e},
-        "checkpointing_full",
+        "activation_offload" if offloaded else "checkpointing_full",
         phases=phases,
     )
 

@@ -74,6 +74,11 @@ REFERENCES: dict[str, Reference] = {
         "2205.05198",
     ),
     "checkpointing_full": _paper("Training Deep Nets with Sublinear Memory Cost", "section 4", "1604.06174"),
+    "activation_offload": _source(
+        "Unsloth, offloaded gradient checkpointing",
+        "`Unsloth_Offloaded_Gradient_Checkpointer`: a layer's input goes to the host, and comes back for its backward",
+        "https://github.com/unslothai/unsloth-zoo/blob/main/unsloth_zoo/gradient_checkpointing.py",
+    ),
     "backward_inside_layer": Reference(
         "Worked out from the order of a gated MLP's backward pass",
         "the stream's gradient and two inner ones",
@@ -95,6 +100,11 @@ REFERENCES: dict[str, Reference] = {
         "Unsloth cross-entropy kernel",
         "the gradient is written over the logits",
         "https://github.com/unslothai/unsloth/blob/main/unsloth/kernels/cross_entropy_loss.py",
+    ),
+    "loss_mpt": _source(
+        "LLM Foundry, MPT's own training code",
+        "`ComposerMPTCausalLM`: `loss_fn` is `fused_crossentropy`, flash-attention's kernel on the 16-bit logits",
+        "https://github.com/mosaicml/llm-foundry/blob/v0.4.0/llmfoundry/models/mpt/modeling_mpt.py",
     ),
     "loss_chunked": _source(
         "torchtune chunked cross-entropy",

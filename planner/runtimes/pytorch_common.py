@@ -1,5 +1,8 @@
 """What the PyTorch training runtimes share; each file states only what its framework does otherwise."""
 
+import json
+from typing import Final
+
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Value
 from planner.scenario import Scenario
@@ -10,9 +13,20 @@ def is_adapter(scenario: Scenario) -> bool:
     return scenario.task in {"lora", "qlora"}
 
 
+RESIDUAL_DROPOUT: Final = ("resid_pdrop", "hidden_dropout", "dropout", "hidden_dropout_prob")
+"""Where a config states the dropout of its residual stream, by family (GPT-2, NeoX, OPT, BERT)."""
+NEVER_DROPS: Final = frozenset({"mpt"})
+"""Classes with learned positions whose config has no dropout unless stated (`MptConfig.resid_pdrop`)."""
+
+
 def model_dropout(model: ModelSpec) -> float:
     """Dropout of the model's own config: GPT-2's generation (learned positions) trains with 0.1, later ones without."""
-    return 0.1 if model.position_embedding == "learned" else 0.0
+    if model.position_embedding != "learned":
+        return 0.0
+    config = dict(model.config)
+    stated = (json.loads(config[name]) for name in RESIDUAL_DROPOUT if name in config)
+    default = 0.0 if model.model_type in NEVER_DROPS else 0.1
+    return next((float(value) for value in stated if type(value) in {int, float} and 0 <= value < 1), default)
 
 
 def training_defaults(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:

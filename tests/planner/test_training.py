@@ -218,6 +218,26 @@ def test_offloaded_states_move_to_the_host(sharding: str) -> None:
     assert moved == host_need(groups[0], resolved, model).memory_bytes > 0
 
 
+def test_offloaded_layer_inputs_leave_one_behind_and_lie_in_host_memory() -> None:
+    blocks: dict[str, Any] = {"task": "qlora", "runtime": {"name": "unsloth"}}
+    kept = cases.ledger(cases.LLAMA_8B, **blocks)
+    off = {"training": {"activation_offload": True}}
+    moved = cases.ledger(cases.LLAMA_8B, **blocks, **off)
+    resolved, model, groups = cases.shares(cases.LLAMA_8B, **blocks, **off)
+    assert moved.total("checkpointed_inputs") == kept.total("checkpointed_inputs") // model.num_layers
+    inputs = sum(e.bytes for e in kept.entries if e.name == "checkpointed_inputs" and Phase.LOSS in e.phases)
+    assert host_need(groups[0], resolved, model).memory_bytes == inputs > 0
+
+
+def test_mpt_in_an_fsdp_loop_has_the_fused_loss_of_its_own_code_and_no_dropout() -> None:
+    blocks: dict[str, Any] = {"devices": 8, "runtime": {"name": "generic"}, "parallel": {"sharding": "fsdp"}}
+    training = {"micro_batch": 4, "sequence_length": 2048}
+    found = cases.ledger(cases.MPT_1B, **blocks, training=training)
+    assert found.total("dropout_masks") == found.total("log_softmax") == 0
+    logits = 4 * 2048 * 50368 * 2
+    assert sum(e.bytes for e in found.entries if e.name == "logits" and Phase.LOSS in e.phases) == logits
+
+
 def test_trainable_parameters() -> None:
     resolved, model, _ = cases.shares(cases.LLAMA_8B)
     assert trainable_params(resolved, model) == model.params_total == 8_030_261_248
@@ -259,7 +279,11 @@ def test_the_allocator_caches_what_comes_and_goes_as_far_as_the_card_has_room() 
 
 
 def test_equal_stages_on_equal_cards_are_worked_out_once() -> None:
-    rows = [{"gpu": cases.CARD, "count": 3}, {"gpu": cases.HOPPER, "count": 1}, {"gpu": cases.CARD, "count": 1}]
+    rows = [
+        {"gpu": cases.CARD, "count": 3},
+        {"gpu": cases.HOPPER, "count": 1},
+        {"gpu": cases.CARD, "count": 1},
+    ]
     blocks: dict[str, Any] = {
         "hardware": {"devices": rows},
         "runtime": {"name": "hf_trainer"},

@@ -14,7 +14,6 @@ LORA = {"task": "lora"}
     ("blocks", "field"),
     [
         ({"runtime": {"name": "generic", "compile": True}}, "runtime.compile"),
-        ({"training": {"activation_offload": True}}, "training.activation_offload"),
         ({"training": {"precision": {"fp8": "rowwise"}}}, "training.precision.fp8"),
         ({"training": {"checkpointing": "selective_op"}}, "training.checkpointing"),
         ({"training": {"attention": "transformer_engine_unfused"}}, "training.attention"),
@@ -32,6 +31,13 @@ def test_a_gap_is_named_and_still_planned(blocks: dict[str, Any], field: str) ->
     resolved, model, _ = cases.shares(cases.TINY, **blocks)
     assert field in {name for name, _ in not_modelled(resolved, model)}
     assert cases.ledger(cases.TINY, **blocks).peak()[1] > 0
+
+
+def test_a_loss_taken_from_the_models_own_code_is_said() -> None:
+    blocks: dict[str, Any] = {"devices": 8, "runtime": {"name": "generic"}, "parallel": {"sharding": "fsdp"}}
+    for config, expected in ((cases.MPT_1B, True), (cases.LLAMA_1B, False)):
+        resolved, model, _ = cases.shares(config, **blocks)
+        assert (("training.loss", "loss_of_own_code") in not_modelled(resolved, model)) is expected
 
 
 def test_a_plain_job_has_no_gaps() -> None:

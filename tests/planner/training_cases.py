@@ -64,6 +64,24 @@ GPT2 = {
     "vocab_size": 50257,
     "n_positions": 4096,
 }
+MPT_1B = {
+    "model_type": "mpt",
+    "hidden_size": 2048,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "intermediate_size": 8192,
+    "vocab_size": 50368,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 2048,
+    "hidden_act": "gelu",
+    "gated_mlp": False,
+    "norm": "layer_norm",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "learned_pos_emb": True,
+    "no_bias": False,
+}
 TINY = llama(64, 4, 4, 2, 128, 512)
 DEEPSEEK = {
     "model_type": "deepseek_v3",

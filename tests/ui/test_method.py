@@ -378,8 +378,8 @@ def test_every_refused_setting_of_a_config_is_listed() -> None:
 
 def test_the_own_gaps_of_a_question_are_its_warnings() -> None:
     document = story_document(STORIES[0])
-    document = {**document, "training": {**document.get("training", {}), "activation_offload": True}}
+    document = {**document, "runtime": {**document.get("runtime", {}), "compile": True}}
     found = answer(document).plan
     assert found is not None
     codes = [dict(issue.params).get("reason") for issue in gaps.of_plan(found)]
-    assert "counted_on_device" in codes
+    assert "compile_as_eager" in codes
