@@ -20,6 +20,7 @@ from planner.training_loss import (
     fullest,
     saved_head_entries,
 )
+from planner.training_litgpt import head_gradients
 from planner.training_once import id_entries, once_entries
 from planner.training_setup import Setup
 from planner.training_states import gradient_phases
@@ -85,6 +86,8 @@ def _logit_gradients(step: Step) -> list[Entry]:
     t, v, e = step.setup.target_tokens, step.vocab, step.setup.compute_bytes
     if step.setup.training.loss in WHOLE_LOGITS_NEVER:
         return []
+    if step.setup.runtime == "litgpt":
+        return head_gradients(step)
     return [
         item(
             Category.LOGITS,

@@ -13,6 +13,8 @@ from planner.memory.adapters import HEAD_NAMES, head_is_target
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
+from planner.training_litgpt import chain as litgpt_chain
+from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
 from planner.training_setup import Setup
 from planner.training_step import (
     FORWARD,
@@ -123,6 +125,8 @@ def _end_of_forward(step: Step) -> list[Entry]:
     setup = step.setup
     if setup.training.loss in WHOLE_LOGITS_NEVER:
         return _held_input(step, FORWARD)
+    if setup.runtime == "litgpt":
+        return [*litgpt_end_of_forward(step), *_held_input(step, FORWARD)]
     logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
     return [logits, *_held_input(step, FORWARD)]
 
@@ -132,6 +136,8 @@ def _chain(step: Step) -> list[Entry]:
     match setup.training.loss or "standard":
         case "fused_linear":
             return _fused_linear(step)
+        case "chunked" | "standard" if setup.runtime == "litgpt":
+            return litgpt_chain(step)
         case "chunked":
             c = loss.chunked_loss_bytes(e, compiled=setup.compiled)
             return [_per_entry(step, "loss_chunks", c, "loss_chunked")]

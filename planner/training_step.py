@@ -11,6 +11,7 @@ from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
 from planner.memory.layer_forms import layer_form, selective_op_form
 from planner.memory.layer_view import LayerForm, expert_bytes
+from planner.memory.litgpt import litgpt_form, untouched_form, untouched_layers
 from planner.memory.megatron import megatron_form
 from planner.memory.terms import item, summed, whole
 from planner.model.spec import Layer, ModelSpec
@@ -81,17 +82,28 @@ class Step:
             first = replace(found[0], count=1, form=self._form(found[0].layer, stream=False))
             rest = [found[0].without_one()] if found[0].count > 1 else []
             found[:1] = [first, *rest]
+        below = untouched_layers(setup, self.num_layers) if found and self.share.holds_embedding else 0
+        if below:
+            first = found[0]
+            form = untouched_form(first.layer, self.model, setup)
+            found[:1] = [
+                replace(first, count=min(below, first.count), form=form),
+                *([replace(first, count=first.count - below)] if first.count > below else []),
+            ]
         return tuple(found)
 
     def _form(self, layer: Layer, *, stream: bool = True) -> LayerForm:
         key = id(layer), id(self.setup), stream
         if key not in self.forms:
-            self.forms[key] = (
-                megatron_form(layer, self.model, self.setup)
-                if self.setup.megatron
-                else layer_form(layer, self.model, self.setup, stream=stream)
-            )
+            self.forms[key] = self._new_form(layer, stream=stream)
         return self.forms[key]
+
+    def _new_form(self, layer: Layer, *, stream: bool) -> LayerForm:
+        if self.setup.megatron:
+            return megatron_form(layer, self.model, self.setup)
+        if self.setup.runtime == "litgpt":
+            return litgpt_form(layer, self.model, self.setup, stream=stream)
+        return layer_form(layer, self.model, self.setup, stream=stream)
 
     @cached_property
     def trained_params(self) -> int:
@@ -156,7 +168,8 @@ def starts_without_gradient(share: Share, setup: Setup) -> bool:
     return (
         adapter is not None
         and share.holds_embedding
-        and not (setup.megatron or setup.quantized_base or setup.checkpointed)
+        and not (setup.megatron or setup.checkpointed)
+        and not (setup.quantized_base and setup.runtime != "litgpt")
         and not frozenset(adapter.modules_to_save) & EMBEDDING_NAMES
         and adapter.method not in PROMPT_METHODS
     )

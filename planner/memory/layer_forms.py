@@ -39,11 +39,11 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     if layer.attention.kind is not AttentionKind.NONE:
         parts += _attention(view, eager=eager)
     if layer.mlp.kind is not MlpKind.NONE:
-        parts += _feed(view)
+        parts += feed(view)
     widths = widths_of(layer, model, setup)
     masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
     if not eager or not view.heads:
-        return LayerForm(add(*parts), widths, 0, 0, masks=masks, adapter_masks=_adapter_masks(view))
+        return LayerForm(add(*parts), widths, 0, 0, masks=masks, adapter_masks=adapter_masks(view))
     e, upcast, dropout = setup.compute_bytes, upcasts_softmax(model, setup), bool(setup.training.dropout)
     return LayerForm(
         add(*parts),
@@ -51,7 +51,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         act.eager_scores(e, upcast=upcast, dropout=dropout),
         int(widths["n"]),
         masks=masks,
-        adapter_masks=_adapter_masks(view),
+        adapter_masks=adapter_masks(view),
         masks_scores=dropout,
         score_gradients=act.eager_score_gradients(e, upcast=upcast),
     )
@@ -116,7 +116,7 @@ def _norms(view: View) -> Terms:
     return total
 
 
-def _inputs(view: View, x: str, linears: Sequence[Linear], sites: Sequence[Linear], given: int) -> Terms:
+def kept_inputs(view: View, x: str, linears: Sequence[Linear], sites: Sequence[Linear], given: int) -> Terms:
     """What matrices that read one tensor of width `x` keep of it."""
     setup = view.setup
     if setup.adapter is None:
@@ -146,7 +146,7 @@ def _adapter_inputs(view: View, x: str, sites: Sequence[Linear], given: int) -> 
     return middle if shared else add(middle, inputs)
 
 
-def _adapter_masks(view: View) -> Terms:
+def adapter_masks(view: View) -> Terms:
     """One byte an element of every adapter's dropped input; fused adapter kernels keep none."""
     adapter = view.setup.adapter
     if adapter is None or not adapter.dropout:
@@ -181,9 +181,9 @@ def _attention(view: View, *, eager: bool) -> list[Terms]:
     fuses = view.fuses_qkv
     if fuses:
         first = first[:1]
-    parts = [_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
+    parts = [kept_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
     if view.setup.adapter is not None or eager:
-        parts.append(_inputs(view, "o", outs, out_sites, e))
+        parts.append(kept_inputs(view, "o", outs, out_sites, e))
     if (fuses or len(reads) == 1) and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
         rotary = model.position_embedding == "rope"
         copied = eager and view.setup.batch > 1
@@ -226,7 +226,7 @@ def repeats_keys(model_type: str, setup: Setup) -> bool:
     return setup.training.attention == "sdpa" or model_type in MISTRAL_LIKE
 
 
-def _feed(view: View) -> list[Terms]:
+def feed(view: View) -> list[Terms]:
     if view.layer.mlp.kind is not MlpKind.MOE:
         return _dense(view, Part.MLP, "i")
     parts = _routed(view)
@@ -235,7 +235,7 @@ def _feed(view: View) -> list[Terms]:
     return parts
 
 
-def _activation(view: View, width: str, e: int) -> Terms:
+def activation(view: View, width: str, e: int) -> Terms:
     setup, model = view.setup, view.model
     if view.layer.mlp.gated:
         one = model.hidden_act in act.ONE_TENSOR
@@ -251,9 +251,9 @@ def _dense(view: View, part: Part, width: str) -> list[Terms]:
     ups, downs = view.linears(part)
     up_sites, down_sites = view.adapted(part)
     return [
-        _inputs(view, "h", ups, up_sites, view.norm_output_bytes),
-        _activation(view, width, view.setup.compute_bytes),
-        _inputs(view, width, downs, down_sites, view.setup.compute_bytes),
+        kept_inputs(view, "h", ups, up_sites, view.norm_output_bytes),
+        activation(view, width, view.setup.compute_bytes),
+        kept_inputs(view, width, downs, down_sites, view.setup.compute_bytes),
     ]
 
 
@@ -267,7 +267,7 @@ def _routed(view: View) -> list[Terms]:
     router = view.setup.compute_bytes
     grouped, e = groups_experts(view.setup), expert_bytes(view.setup)
     chosen: Terms = {"E": 4, "K": 40, "": 4} if grouped else {"E": 4 + router, "K": 16}
-    parts: list[Terms] = [chosen, {"xh": e}, _activation(view, "xi", e)]
+    parts: list[Terms] = [chosen, {"xh": e}, activation(view, "xi", e)]
     if view.setup.adapter is None:
         return [*parts, {"h": router, "xh": e, "xi": e}]
     ups, downs = view.adapted(Part.EXPERTS)

@@ -106,6 +106,11 @@ REFERENCES: dict[str, Reference] = {
         "`ComposerMPTCausalLM`: `loss_fn` is `fused_crossentropy`, flash-attention's kernel on the 16-bit logits",
         "https://github.com/mosaicml/llm-foundry/blob/v0.4.0/llmfoundry/models/mpt/modeling_mpt.py",
     ),
+    "loss_litgpt": _source(
+        "LitGPT and Lightning Fabric",
+        "`chunked_cross_entropy`, `lm_head_chunk_size`; `HalfPrecision.convert_output` casts logits to fp32",
+        "https://github.com/Lightning-AI/litgpt/blob/v0.4.13/litgpt/finetune/lora.py",
+    ),
     "loss_chunked": _source(
         "torchtune chunked cross-entropy",
         "`CEWithChunkedOutputLoss`: eight chunks",

@@ -1,0 +1,155 @@
+"""LitGPT's own layers: what one layer keeps, read off its `model.py`, `lora.py`, `adapter.py` and `adapter_v2.py`.
+
+Checked against traced steps of litgpt 0.4.13 (LoRA and full; Llama-2, TinyLlama, Phi-2, Gemma-2): one fused matrix for
+query, key and value; keys and values copied for every query head before attention; norms that multiply in fp32.
+"""
+
+from typing import Final
+
+from planner.memory import activations as act
+from planner.memory.adapters import adapter_rank, layer_sites, role_of
+from planner.memory.layer_forms import activation, adapter_masks, feed, kept_inputs, norm_count
+from planner.memory.layer_view import LayerForm, View, widths_of
+from planner.memory.terms import Terms, add, scaled
+from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
+from planner.training_setup import Setup
+
+CAPS_SCORES: Final = frozenset({"gemma2"})
+"""Model types with a soft cap on attention scores, which LitGPT composes step by step instead of calling a kernel."""
+PROMPTS: Final = frozenset({"adaption_prompt", "adaption_prompt_v2"})
+PARTS: Final = frozenset({"q", "k", "v"})
+
+
+def litgpt_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = True) -> LayerForm:
+    """What the layer keeps without checkpointing; `stream`: whether its input needs a gradient."""
+    view = View(layer, model, setup, _sites(layer, setup), frozenset(), stream)
+    reaches = stream or any(site.part is Part.ATTENTION for site in view.sites)
+    capped = model.model_type in CAPS_SCORES and reaches
+    parts = [_norms(view, reaches=reaches)]
+    if reaches and layer.attention.kind is not AttentionKind.NONE:
+        parts += _attention(view, capped=capped)
+    if layer.mlp.kind is MlpKind.MOE:
+        parts += feed(view)
+    elif layer.mlp.kind is not MlpKind.NONE:
+        parts += _dense(view)
+    if scales_outputs(setup):
+        parts.append(_scaled_outputs(view))
+    widths, masks, e = widths_of(layer, model, setup), adapter_masks(view), setup.compute_bytes
+    if not capped:
+        return LayerForm(add(*parts), widths, 0, 0, adapter_masks=masks)
+    return LayerForm(
+        add(*parts),
+        widths,
+        capped_scores(e),
+        int(widths["n"]),
+        adapter_masks=masks,
+        score_gradients=act.eager_score_gradients(e, upcast=True),
+    )
+
+
+def untouched_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
+    """A layer below the first one an adapter acts on: no gradient gets there, so nothing is kept."""
+    return LayerForm({}, widths_of(layer, model, setup), 0, 0)
+
+
+def untouched_layers(setup: Setup, num_layers: int) -> int:
+    """Layers below the first that LLaMA-Adapter acts on; its second version trains every layer's norms and scales."""
+    adapter = setup.adapter
+    if (
+        setup.runtime != "litgpt"
+        or adapter is None
+        or adapter.method != "adaption_prompt"
+        or setup.checkpointed
+    ):
+        return 0
+    return max(0, num_layers - (adapter.layers or num_layers))
+
+
+def scales_outputs(setup: Setup) -> bool:
+    """LLaMA-Adapter's second version: every matrix's output gets a trained bias and scale, every norm is trained."""
+    return setup.adapter is not None and setup.adapter.method == "adaption_prompt_v2"
+
+
+def capped_scores(e: int) -> int:
+    """Bytes a score: the cap's tanh, the fp32 softmax and its cast."""
+    return e + act.eager_scores(e, upcast=True, dropout=False)
+
+
+def _sites(layer: Layer, setup: Setup) -> tuple[Linear, ...]:
+    adapter = setup.adapter
+    return layer_sites(layer, adapter) if adapter is not None and adapter.method not in PROMPTS else ()
+
+
+def _norms(view: View, *, reaches: bool) -> Terms:
+    """`RMSNorm` works in fp32 and multiplies by the weight there: a trained one keeps what it multiplies."""
+    setup = view.setup
+    trained = setup.adapter is None or scales_outputs(setup)
+    if view.model.norm == "layer_norm":
+        one = act.layer_norm("h", res=setup.residual_bytes)
+    else:
+        one = act.rms_norm(
+            "h",
+            res=setup.residual_bytes,
+            fused=False,
+            trained=trained,
+            upcast_weight=setup.residual_bytes < 4,
+        )
+    skipped = 0 if view.stream else 1 if reaches else 2
+    return scaled(one, max(0, norm_count(view.layer, view.model) - skipped))
+
+
+def _attention(view: View, *, capped: bool) -> list[Terms]:
+    setup, e, shape = view.setup, view.setup.compute_bytes, view.layer.attention
+    reads, outs = view.linears(Part.ATTENTION)
+    sites, out_sites = view.adapted(Part.ATTENTION)
+    first = reads[:1]
+    grouped = shape.num_kv_heads != shape.num_heads
+    heads: Terms = {"q": 2 * e, "o": e} if grouped else {"q": 2 * e, "k": 2 * e, "v": e}
+    parts = [
+        kept_inputs(view, "h", first, sites, view.norm_output_bytes),
+        heads,
+        {} if capped else {"o": e, "n": 4},
+        kept_inputs(view, "o", outs, out_sites, e) if setup.adapter is not None else {"o": e},
+        _padded(view, sites),
+    ]
+    if setup.adapter is not None and out_sites and not setup.adapter.dropout:
+        parts.append({"o": e})
+    if setup.adapter is not None and setup.adapter.method in PROMPTS:
+        parts.append({"o": e, "n": 4})
+    return parts
+
+
+def _padded(view: View, sites: list[Linear]) -> Terms:
+    """One adapter makes the enabled ones of query, key and value and spreads them over the fused output.
+
+    `LoRAQKVLinear.zero_pad`: `index_copy_` keeps what it copies, unless all three are enabled. The rank-wide middle is
+    as many times as wide.
+    """
+    if not sites or view.setup.adapter is None:
+        return {}
+    enabled = PARTS & {role_of(site) for site in view.sites if site.part is Part.ATTENTION}
+    e, more = view.setup.compute_bytes, max(0, len(enabled) - 1)
+    middle: Terms = {"rank": e * more} if more and adapter_rank(view.setup.adapter) else {}
+    return middle if not enabled or enabled == PARTS else add(middle, dict.fromkeys(sorted(enabled), e))
+
+
+def _dense(view: View) -> list[Terms]:
+    ups, downs = view.linears(Part.MLP)
+    up_sites, down_sites = view.adapted(Part.MLP)
+    e, shares = view.setup.compute_bytes, view.setup.adapter is None and _one_norm(view)
+    return [
+        {} if shares else kept_inputs(view, "h", ups, up_sites, view.norm_output_bytes),
+        activation(view, "i", e),
+        kept_inputs(view, "i", downs, down_sites, e),
+    ]
+
+
+def _one_norm(view: View) -> bool:
+    """Attention and feed-forward part read one norm's output (`shared_attention_norm`)."""
+    return view.model.parallel_residual and norm_count(view.layer, view.model) == 1
+
+
+def _scaled_outputs(view: View) -> Terms:
+    """`AdapterV2Linear`: scale times (product plus bias) keeps the sum, as wide as the product's output."""
+    e, ups = view.setup.compute_bytes, 2 if view.layer.mlp.gated else 1
+    return {"q": e, "k": e, "v": e, "h": 2 * e, "i": ups * e}
