@@ -146,6 +146,7 @@ class Training(Document):
     checkpoint_every: Count | None = None
     checkpoint_modules: tuple[Name, ...] | None = None
     checkpoint_partitioned: bool = False
+    checkpoint_reentrant: bool | None = None
     activation_offload: bool = False
     precision: Precision = Precision()
     optimizer: Optimizer = Optimizer()

@@ -15,6 +15,7 @@ RUNTIMES: Final = ("generic", "transformers", "hf_trainer")
 FLOATS: Final = ("fp32", "bf16", "fp16")
 OPTIMIZERS: Final = ("adamw", "adam", "sgd", "sgd_momentum", "adafactor")
 METHODS: Final = ("lora", "rslora", "dora", "ia3")
+LOSSES: Final = ("standard", "chunked", "fused_linear")
 ATTENTION: Final = ("eager", "sdpa", "flash")
 
 Check = Callable[[Scenario, DeviceKind], Iterator[Remark]]
@@ -98,21 +99,26 @@ def _trained_format(scenario: Scenario) -> str | None:
 
 def _training(scenario: Scenario, device: DeviceKind) -> Iterator[Remark]:
     training = scenario.training
-    yield from _unless("training.packing", training.packing, ("none",), "packing_not_measured")
     yield from _unless("training.attention", training.attention, ATTENTION, "attention_not_measured")
     if training.attention == "flash" and device == "cpu":
         yield _refuse("flash_needs_cuda", "training.attention", "flash", ("eager", "sdpa"))
-    yield from _unless("training.loss", training.loss, ("standard",), "loss_not_measured")
+    yield from _unless("training.loss", training.loss, LOSSES, "loss_not_measured")
     if training.kernels:
         yield _refuse("kernels_not_measured", "training.kernels", ", ".join(training.kernels))
-    checkpointing = ("none", "full")
-    yield from _unless(
-        "training.checkpointing", training.checkpointing, checkpointing, "checkpointing_not_measured"
-    )
+    yield from _checkpointing(scenario)
     if training.activation_offload:
         yield _refuse("offload_not_measured", "training.activation_offload", given=True)
     if scenario.quantization_aware is not None:
         yield _refuse("quantization_not_measured", "quantization_aware", "set")
+
+
+def _checkpointing(scenario: Scenario) -> Iterator[Remark]:
+    training = scenario.training
+    if training.checkpoint_modules:
+        given = ", ".join(training.checkpoint_modules)
+        yield _refuse("checkpointing_not_measured", "training.checkpoint_modules", given)
+    if training.checkpoint_reentrant and training.checkpointing in {"selective_attention", "selective_op"}:
+        yield _refuse("checkpointing_not_measured", "training.checkpoint_reentrant", True, ("false",))
 
 
 def _optimizer(scenario: Scenario, _: DeviceKind) -> Iterator[Remark]:
@@ -120,6 +126,9 @@ def _optimizer(scenario: Scenario, _: DeviceKind) -> Iterator[Remark]:
     yield from _unless("training.optimizer.name", optimizer.name, OPTIMIZERS, "optimizer_not_measured")
     if optimizer.paged:
         yield _refuse("optimizer_not_measured", "training.optimizer.paged", given=True)
+    precision = scenario.training.precision
+    if optimizer.in_backward and precision.autocast and precision.compute == "fp16":
+        yield _refuse("in_backward_scaling", "training.optimizer.in_backward", given=True)
     if optimizer.in_backward and scenario.training.gradient_accumulation > 1:
         yield _refuse("in_backward_accumulation", "training.optimizer.in_backward", given=True)
     if optimizer.name == "adafactor" and optimizer.implementation == "fused":

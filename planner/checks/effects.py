@@ -76,6 +76,11 @@ TRAINING_RULES: Final = (
         "checkpointing",
         lambda q: q.training.checkpointing == "selective_op",
     ),
+    Rule(
+        ("training.checkpoint_reentrant",),
+        "checkpointing",
+        lambda q: q.training.checkpointing in {"every_k", "full"},
+    ),
     Rule(("training.checkpoint_partitioned",), "tensor_is_one", lambda q: q.parallel.tensor > 1),
     Rule(("training.optimizer.rank",), "optimizer", lambda q: q.training.optimizer.name == "galore"),
     Rule(

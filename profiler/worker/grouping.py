@@ -11,6 +11,7 @@ from profiler.worker.storages import (
     INPUT,
     OPTIMIZER_STATE,
     PARAMETER,
+    RECOMPUTED,
     Moment,
     Storage,
 )
@@ -64,7 +65,7 @@ def _activation_name(storage: Storage) -> str:
     if storage.phase == "forward":
         return "forward_temporaries" if storage.died_in == "forward" else "saved_activations"
     if storage.phase == "backward":
-        return "recomputed_activations" if storage.module else "activation_gradients"
+        return "recomputed_activations" if storage.detail == RECOMPUTED else "activation_gradients"
     return "other"
 
 

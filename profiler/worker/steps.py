@@ -75,9 +75,16 @@ class Loop:
         for _ in range(work.accumulation):
             self._micro_batch()
         self._on_phase("optimizer_step")
+        scaler = work.scaler
         if work.clips:
+            if scaler is not None:
+                scaler.unscale_(work.optimizer)
             torch.nn.utils.clip_grad_norm_(work.model.parameters(), CLIP_NORM)
-        work.optimizer.step()
+        if scaler is None:
+            work.optimizer.step()
+        else:
+            scaler.step(work.optimizer)
+            scaler.update()
         work.optimizer.zero_grad(set_to_none=True)
         self._on_phase("rest")
 
@@ -100,7 +107,7 @@ class Loop:
             loss = loss / work.accumulation
         self._outputs = outputs if work.keeps_outputs else None
         del outputs
-        loss.backward()
+        (loss if work.scaler is None else work.scaler.scale(loss)).backward()
 
     @contextmanager
     def marking(self) -> Iterator[None]:

@@ -11,6 +11,9 @@ INPUT: Final = "input"
 CAST: Final = "cast"
 """Detail of a parameter's copy in another number format."""
 
+RECOMPUTED: Final = "recomputed"
+"""Detail of what a module's forward pass makes while the backward pass is under way."""
+
 
 @dataclass(slots=True, eq=False)
 class Storage:
@@ -19,13 +22,14 @@ class Storage:
     Attributes:
         bytes: Its size now, or when it died.
         phase: Phase it was made in.
-        module: Path of the innermost module running when it was made; for what is owned (parameters,
-            gradients, states), the owner's name.
+        module: Path of the innermost module running when it was made, in the backward pass of the one whose
+            operator is being differentiated; for what is owned (parameters, gradients, states), the owner's name.
         op: The operator that made it.
         shape: Shape of the first tensor on it.
         dtype: Number format of that tensor.
         kind: One of the kinds above, None while not known.
-        detail: State's name for optimizer states (`exp_avg`), `cast` for a parameter in another format.
+        detail: State's name for optimizer states (`exp_avg`), `cast` for a parameter in another format,
+            `recomputed` for what checkpointing makes again.
         born_in_step: Step it was made in.
         died_in: Phase it died in, None while alive.
     """

@@ -18,7 +18,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from profiler.worker.storages import BUFFER, CAST, GRADIENT, OPTIMIZER_STATE, PARAMETER, Moment, Storage
+from profiler.worker.owners import Owners
+from profiler.worker.storages import (
+    BUFFER,
+    CAST,
+    GRADIENT,
+    OPTIMIZER_STATE,
+    PARAMETER,
+    RECOMPUTED,
+    Moment,
+    Storage,
+)
 
 
 class _Link(weakref.ref[Any]):
@@ -52,6 +62,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         self._changes: list[_Change] = []
         self._start: dict[Storage, int] = {}
         self._modules: list[str] = []
+        self._owners = Owners()
         self._step = 0
         self._resize: Callable[..., Any] = torch.UntypedStorage.resize_
         self.phase = "rest"
@@ -79,6 +90,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator and note what it returned."""
+        if self._modules:
+            self._owners.note(self._modules[-1])
         out = func(*args, **(kwargs or {}))
         for item in (out,) if isinstance(out, torch.Tensor) else tree_iter(out):
             if isinstance(item, torch.Tensor):
@@ -103,6 +116,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
     def start_step(self, number: int) -> None:
         """Forget the events so far; what is alive stays."""
         self._step = number
+        self._owners.forget()
         self._changes.clear()
         self._start = {link.storage: link.storage.bytes for link in self._live.values()}
 
@@ -166,6 +180,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
                 self._note_size(untyped)
             return
         storage = self._add(untyped, tensor, func.name().partition(".")[0])
+        if self.phase == "backward" and self._modules:
+            storage.detail = RECOMPUTED
         if storage.op == "aten::_to_copy" and self._is_parameter(args[0]):
             storage.detail = CAST
 
@@ -179,7 +195,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         storage = Storage(
             bytes=untyped.nbytes(),
             phase=self.phase,
-            module=self._modules[-1] if self._modules else "",
+            module=self._owner(),
             op=op,
             shape=tuple(tensor.shape),
             dtype=str(tensor.dtype).removeprefix("torch."),
@@ -190,6 +206,10 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         self._live[link.key] = link
         self._change(storage, storage.bytes)
         return storage
+
+    def _owner(self) -> str:
+        """The module at work: the one running, or the one whose operator is being differentiated."""
+        return self._modules[-1] if self._modules else self._owners.current()
 
     def _note_size(self, untyped: Any) -> None:
         link = self._live.get(_key(untyped))

@@ -13,8 +13,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 from planner.model import UnknownArchitecture, model_from_config
 from planner.model.spec import Structure
-from planner.scenario import Adapter, Optimizer, Scenario
+from planner.scenario import Adapter, Optimizer, Scenario, Training
 from profiler.documents import DeviceKind, Remark
+from profiler.worker.checkpoints import checkpoint_layers
+from profiler.worker.losses import replace_loss, why_not_replaceable
+from profiler.worker.packing import is_packed, lengths, positions
 
 DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LEARNING_RATE: Final = 1e-5
@@ -70,6 +73,7 @@ class Workload:
         fp32_outputs: Outputs are turned into fp32 after the call (accelerate under autocast).
         clips: Gradients are clipped by norm.
         vocab_size: Width of the logits.
+        scaler: Scales the loss of fp16 autocast, None where none is needed.
     """
 
     model: Any
@@ -82,6 +86,7 @@ class Workload:
     fp32_outputs: bool
     clips: bool
     vocab_size: int
+    scaler: Any = None
 
     def optimizers(self) -> Iterator[Any]:
         """All optimizers that hold states."""
@@ -97,10 +102,11 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
     training = scenario.training
     model = build_model(scenario, config, device)
     vocab = int(model.config.get_text_config().vocab_size)
+    inner = model
     if scenario.task == "lora":
         model = add_adapter(model, scenario.adapter or Adapter())
-    if training.checkpointing == "full":
-        model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+    _set_loss(inner, scenario, config)
+    _set_checkpoints(model, scenario, config)
     model.train()
     if scenario.runtime.compile:
         model.compile()
@@ -117,7 +123,38 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
         fp32_outputs=trainer and bool(training.precision.autocast),
         clips=trainer,
         vocab_size=vocab,
+        scaler=scaler_for(scenario, device),
     )
+
+
+def scaler_for(scenario: Scenario, device: DeviceKind) -> Any:
+    """What fp16 autocast needs to keep small gradients; it starts with one, so that no step is left out."""
+    precision = scenario.training.precision
+    scales = bool(precision.autocast) and precision.compute == "fp16"
+    return torch.amp.GradScaler(device, init_scale=1.0) if scales else None
+
+
+def _set_checkpoints(model: Any, scenario: Scenario, config: Mapping[str, Any]) -> None:
+    kind = scenario.training.checkpointing
+    if kind in (None, "none"):
+        return
+    if kind == "every_k" and _structure(config) is Structure.ENCODER_DECODER:
+        raise cannot_build("checkpointing_not_measured", "training.checkpointing", kind)
+    try:
+        checkpoint_layers(model, scenario.training)
+    except ValueError as error:
+        raise cannot_build("checkpointing_not_measured", "training.checkpointing", kind, error) from error
+
+
+def _set_loss(model: Any, scenario: Scenario, config: Mapping[str, Any]) -> None:
+    kind = scenario.training.loss
+    if kind in (None, "standard"):
+        return
+    causal = _structure(config) is Structure.DECODER
+    reason = why_not_replaceable(model) if causal else "only causal models shift their labels"
+    if reason:
+        raise cannot_build("loss_not_measured", "training.loss", kind, ValueError(reason))
+    replace_loss(model, str(kind))
 
 
 def stored_dtype(scenario: Scenario) -> Any:
@@ -154,7 +191,7 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     for name in DROPOUT_FIELDS if dropout is not None else ():
         if isinstance(getattr(made, name, None), int | float):
             setattr(made, name, dropout)
-    made.use_cache = scenario.runtime.name != "hf_trainer"
+    made.use_cache = scenario.runtime.name != "hf_trainer" and not is_packed(scenario.training)
     return made
 
 
@@ -248,7 +285,9 @@ def batch_maker(
     """Random tokens, with labels; encoder-decoders get both sides."""
     training = scenario.training
     rows, length = training.micro_batch, training.sequence_length
-    structure = AUTO_CLASSES_BY_NAME.get(_auto_class(config).__name__, Structure.DECODER)
+    structure = _structure(config)
+    if training.packing not in (None, "none"):
+        return _packed_maker(training, structure, device, vocab)
     target = training.decoder_sequence_length or length if structure is Structure.ENCODER_DECODER else length
 
     def make() -> dict[str, Any]:
@@ -259,6 +298,25 @@ def batch_maker(
         return {"input_ids": tokens, "labels": labels}
 
     return make
+
+
+def _packed_maker(
+    training: Training, structure: Structure, device: DeviceKind, vocab: int
+) -> Callable[[], dict[str, Any]]:
+    """Random tokens of several documents a row."""
+    if structure is not Structure.DECODER:
+        raise cannot_build("packing_not_measured", "training.packing", training.packing)
+    rows, length, _ = lengths(training)
+
+    def make() -> dict[str, Any]:
+        tokens = torch.randint(0, vocab, (rows, length), device=device)
+        return {"input_ids": tokens, "labels": tokens.clone(), "position_ids": positions(training, device)}
+
+    return make
+
+
+def _structure(config: Mapping[str, Any]) -> Structure:
+    return AUTO_CLASSES_BY_NAME.get(_auto_class(config).__name__, Structure.DECODER)
 
 
 AUTO_CLASSES_BY_NAME: Final = {auto.__name__: structure for structure, auto in AUTO_CLASSES.items()}

@@ -420,6 +420,7 @@ def test_a_longer_sequence_than_the_model_is_a_warning() -> None:
         ({"adapter": {"rank": 8}}, "adapter"),
         ({"workload": {"concurrency": 2}}, "workload.concurrency"),
         ({"training": {"checkpoint_every": 2}}, "training.checkpoint_every"),
+        ({"training": {"checkpoint_reentrant": True}}, "training.checkpoint_reentrant"),
         ({"training": {"optimizer": {"rank": 8}}}, "training.optimizer.rank"),
         ({"training": {"decoder_sequence_length": 8}}, "training.decoder_sequence_length"),
         ({"parallel": {"sharding_degree": 8}}, "parallel.sharding_degree"),

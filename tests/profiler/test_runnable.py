@@ -53,12 +53,29 @@ def test_a_plain_step_can_run() -> None:
             "state_format_not_measured",
         ),
         ({"training.precision.fp8": "rowwise"}, "training.precision.fp8", "format_not_measured"),
-        ({"training.packing": "packed"}, "training.packing", "packing_not_measured"),
         ({"training.attention": "flex"}, "training.attention", "attention_not_measured"),
         ({"training.attention": "flash"}, "training.attention", "flash_needs_cuda"),
-        ({"training.loss": "fused_linear"}, "training.loss", "loss_not_measured"),
+        ({"training.loss": "fused"}, "training.loss", "loss_not_measured"),
         ({"training.kernels": ["rms_norm"]}, "training.kernels", "kernels_not_measured"),
-        ({"training.checkpointing": "every_k"}, "training.checkpointing", "checkpointing_not_measured"),
+        (
+            {"training.checkpointing": "selective_op", "training.checkpoint_modules": ["moe_act"]},
+            "training.checkpoint_modules",
+            "checkpointing_not_measured",
+        ),
+        (
+            {"training.checkpointing": "selective_op", "training.checkpoint_reentrant": True},
+            "training.checkpoint_reentrant",
+            "checkpointing_not_measured",
+        ),
+        (
+            {
+                "training.optimizer.in_backward": True,
+                "training.precision.compute": "fp16",
+                "training.precision.autocast": True,
+            },
+            "training.optimizer.in_backward",
+            "in_backward_scaling",
+        ),
         ({"training.optimizer.name": "adamw_8bit"}, "training.optimizer.name", "optimizer_not_measured"),
         ({"training.optimizer.paged": True}, "training.optimizer.paged", "optimizer_not_measured"),
         (
@@ -81,6 +98,23 @@ def test_a_plain_step_can_run() -> None:
 )
 def test_what_cannot_run_names_its_field(changes: dict[str, Any], field: str, code: str) -> None:
     assert fields(scenario(GPT2, **changes)) == [(field, code)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.packing": "packed"},
+        {"training.packing": "padding_free"},
+        {"training.loss": "chunked"},
+        {"training.loss": "fused_linear"},
+        {"training.checkpointing": "every_k", "training.checkpoint_every": 2},
+        {"training.checkpointing": "selective_attention"},
+        {"training.checkpointing": "selective_op"},
+        {"training.checkpointing": "full", "training.checkpoint_reentrant": True},
+    ],
+)
+def test_techniques_that_any_device_can_run(changes: dict[str, Any]) -> None:
+    assert fields(scenario(GPT2, **changes)) == []
 
 
 @pytest.mark.parametrize(

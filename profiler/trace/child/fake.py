@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from planner.scenario import Scenario
-from profiler.worker.workloads import Workload, autocast_maker, batch_maker, make_optimizers
+from profiler.worker.workloads import Workload, autocast_maker, batch_maker, make_optimizers, scaler_for
 
 
 def on_fake_cpu(work: Workload, scenario: Scenario, config: Any) -> Workload:
@@ -27,6 +27,7 @@ def on_fake_cpu(work: Workload, scenario: Scenario, config: Any) -> Workload:
         in_backward=in_backward,
         make_batch=batch_maker(scenario, config, "cpu", work.vocab_size),
         autocast=autocast_maker(scenario, "cpu"),
+        scaler=scaler_for(scenario, "cpu"),
     )
 
 

@@ -49,6 +49,8 @@ class Recorder(Tracker):
     ) -> Any:
         """Run one operator, with what a kernel would take for itself."""
         name = func._schema.name  # noqa: SLF001  # it has no public name
+        if self._modules:
+            self._owners.note(self._modules[-1])
         if self._on_cuda and name in PRODUCTS:
             self._open_handle(name)
         if name == VALUE and self.phase == OPTIMIZER_STEP:
@@ -69,6 +71,7 @@ class Recorder(Tracker):
     def start_step(self, number: int) -> None:
         """A step begins; nothing is forgotten."""
         self._step = number
+        self._owners.forget()
         self._step_starts.append(len(self._changes))
 
     def changes(self) -> list[Change]:
@@ -107,7 +110,7 @@ class Recorder(Tracker):
         return Storage(
             bytes=size_bytes,
             phase=self.phase,
-            module=self._modules[-1] if self._modules else "",
+            module=self._owner(),
             op=op,
             shape=(),
             dtype="",

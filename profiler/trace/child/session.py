@@ -27,6 +27,7 @@ from profiler.trace.documents import Target, TraceOptions, Versions
 from profiler.trace.record import Change, Trace, WorkspaceNote, columns_from
 from profiler.worker.channel import Beat, Channel
 from profiler.worker.meters import shapes_of
+from profiler.worker.packing import is_packed
 from profiler.worker.steps import Loop
 from profiler.worker.storages import OPTIMIZER_STATE, Storage
 from profiler.worker.tracker import adopt_model, adopt_optimizer
@@ -99,7 +100,7 @@ def make_trace(
     casts = bool(scenario.training.precision.autocast)
     device_type = FAKE if casts else SHAPES_ONLY
     with ExitStack() as stack:
-        stack.enter_context(in_force(target, device_type))
+        stack.enter_context(in_force(target, device_type, packed=is_packed(scenario.training)))
         workload = build(scenario, config, SHAPES_ONLY)
         if casts:
             workload = _on_fake_cpu(stack, workload, scenario, config, target)

@@ -15,18 +15,20 @@ from transformers import masking_utils
 
 from profiler.trace.child.attention import attention_for
 from profiler.trace.documents import Target
+from profiler.worker import losses
 
 Devices = Callable[[], list[str]]
 PACKED = "find_packed_sequence_indices"
 
 
 @contextmanager
-def in_force(target: Target, device_type: str) -> Iterator[None]:
+def in_force(target: Target, device_type: str, *, packed: bool = False) -> Iterator[None]:
     """Put the stand-ins in place, and the originals back afterwards.
 
     Args:
         target: The device whose step is followed.
         device_type: Where the tensors that stand for it are.
+        packed: Rows hold several documents.
     """
     functional = torch.nn.functional
     with ExitStack() as stack:
@@ -36,11 +38,15 @@ def in_force(target: Target, device_type: str) -> Iterator[None]:
             setattr(owner, name, value)
 
         replace(functional, "scaled_dot_product_attention", attention_for(target))
-        replace(masking_utils, PACKED, _unpacked(getattr(masking_utils, PACKED)))
+        find = getattr(masking_utils, PACKED)
+        by_lengths = packed and target.attention == "flash"
+        replace(masking_utils, PACKED, _answering(find, not packed or by_lengths))
+        replace(torch.amp.GradScaler, "_maybe_opt_step", _always_step)
         replace(masking_utils, "is_tracing", lambda _=None: False)
         replace(_foreach_utils, "_get_fused_kernels_supported_devices", _also("fused", device_type))
         if target.device == "cuda":
             replace(_foreach_utils, "_get_foreach_kernels_supported_devices", _also("foreach", device_type))
+            replace(losses, "accumulate", _accumulate)
             replace(functional, "dropout", _dropout(functional.dropout))
             replace(functional, "softmax", _softmax(functional.softmax))
         for module in _users_of_supported_devices():
@@ -83,23 +89,43 @@ def _softmax(original: Callable[..., Any]) -> Callable[..., Any]:
     return softmax
 
 
-class _NotPacked(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed by the type checker
-    """Answers that all values are as they are where no sequences are packed: shape-only tensors have none."""
+def _accumulate(total: Any, gradient: Any, hidden: Any) -> None:
+    """CUDA adds a product of 16-bit factors to an fp32 sum in one kernel (`addmm` with `out_dtype`)."""
+    factor = hidden.to(gradient.dtype)
+    if total.dtype == gradient.dtype:
+        total.addmm_(gradient.t(), factor)
+
+
+def _always_step(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
+    """A scaler leaves out a step whose gradients are not finite; shape-only ones are."""
+    return optimizer.step(*args, **kwargs)
+
+
+class _Answers(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed by the type checker
+    """Answers a question about values, which shape-only tensors don't have.
+
+    Args:
+        answer: Whether what is asked holds.
+    """
+
+    def __init__(self, answer: bool) -> None:
+        super().__init__()
+        self._answer = answer
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
         if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001  # an operator's name
-            return True
+            return self._answer
         return func(*args, **(kwargs or {}))
 
 
-def _unpacked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Transformers looks at the positions' values for sequences packed in a row; batches here have none."""
+def _answering(original: Callable[..., Any], plain: bool) -> Callable[..., Any]:
+    """Transformers asks whether every row is one document; the batch was made so, or it was not."""
 
     def find(position_ids: Any) -> Any:
-        with _NotPacked():
+        with _Answers(plain):
             return original(position_ids)
 
     return find

@@ -47,6 +47,22 @@ def _sgd(name: str) -> dict[str, Any]:
     return {"training.optimizer.name": name}
 
 
+FP16: Final = {"training.precision.parameters": "fp16", "training.precision.compute": "fp16"}
+SCALED: Final = {"training.precision.compute": "fp16", "training.precision.autocast": True}
+CHUNKED: Final = {"training.loss": "chunked"}
+FUSED_LINEAR: Final = {"training.loss": "fused_linear"}
+PACKED: Final = {"training.packing": "packed"}
+PADDING_FREE: Final = {"training.packing": "padding_free"}
+EVERY_TWO: Final = {"training.checkpointing": "every_k", "training.checkpoint_every": 2}
+BY_ATTENTION: Final = {"training.checkpointing": "selective_attention"}
+BY_OPERATOR: Final = {"training.checkpointing": "selective_op"}
+REENTRANT: Final = CHECKPOINTED | {"training.checkpoint_reentrant": True}
+T5: Final = {
+    "model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 2,
+    "num_heads": 4, "vocab_size": 1201, "feed_forward_proj": "relu", "decoder_start_token_id": 0,
+    "pad_token_id": 0, "eos_token_id": 1, "is_encoder_decoder": True,
+}  # fmt: skip
+
 SHORT: Final[dict[str, Case]] = {
     "llama-eager-fp32": (LLAMA, {}),
     "llama-sdpa-bf16": (LLAMA, BF16 | SDPA),
@@ -115,6 +131,44 @@ LONG: Final[dict[str, Case]] = {
     "bert-autocast": (BERT, AUTOCAST | SDPA),
     "mixtral-autocast": (MIXTRAL, AUTOCAST | SDPA),
     "qwen3-moe-checkpointed": (QWEN3_MOE, BF16 | SDPA | CHECKPOINTED),
+    "llama-fp16": (LLAMA, FP16 | SDPA),
+    "llama-fp16-scaled": (LLAMA, SCALED | SDPA),
+    "gpt2-fp16-scaled-fused": (GPT2, SCALED | FUSED | {"training.dropout": 0.1}),
+    "llama-lora-fp16-scaled": (LLAMA, SCALED | SDPA | LORA),
+    "llama-chunked": (LLAMA, CHUNKED),
+    "llama-chunked-bf16": (LLAMA, BF16 | SDPA | CHUNKED),
+    "llama-chunked-autocast": (LLAMA, AUTOCAST | SDPA | CHUNKED),
+    "gpt2-chunked-bf16": (GPT2, BF16 | SDPA | CHUNKED),
+    "llama-fused-linear": (LLAMA, FUSED_LINEAR),
+    "llama-fused-linear-bf16": (LLAMA, BF16 | SDPA | FUSED_LINEAR),
+    "llama-fused-linear-autocast": (LLAMA, AUTOCAST | SDPA | FUSED_LINEAR),
+    "llama-fused-linear-lora": (LLAMA, BF16 | SDPA | LORA | FUSED_LINEAR | ACCUMULATED),
+    "gemma-fused-linear-tied": (GEMMA | {"tie_word_embeddings": True}, BF16 | SDPA | FUSED_LINEAR),
+    "llama-fused-linear-checkpointed": (LLAMA, BF16 | SDPA | FUSED_LINEAR | CHECKPOINTED),
+    "llama-packed-eager": (LLAMA, PACKED),
+    "llama-packed-sdpa": (LLAMA, BF16 | SDPA | PACKED),
+    "qwen3-packed-autocast": (QWEN3, AUTOCAST | SDPA | PACKED),
+    "gpt2-packed": (GPT2, BF16 | SDPA | PACKED),
+    "llama-padding-free": (LLAMA, BF16 | SDPA | PADDING_FREE),
+    "llama-packed-kept": (LLAMA, BF16 | SDPA | PACKED | KEPT),
+    "llama-every-two": (LLAMA, BF16 | SDPA | EVERY_TWO),
+    "llama-every-two-lora": (LLAMA, BF16 | SDPA | EVERY_TWO | QV),
+    "gpt2-every-two": (GPT2, EVERY_TWO),
+    "llama-selective-attention": (LLAMA, BY_ATTENTION),
+    "llama-selective-attention-sdpa": (LLAMA, BF16 | SDPA | BY_ATTENTION),
+    "gpt2-selective-attention-dropout": (GPT2, BY_ATTENTION | {"training.dropout": 0.1}),
+    "bert-selective-attention": (BERT, BY_ATTENTION),
+    "llama-selective-op": (LLAMA, BF16 | SDPA | BY_OPERATOR),
+    "llama-selective-op-autocast": (LLAMA, AUTOCAST | SDPA | BY_OPERATOR),
+    "llama-reentrant": (LLAMA, BF16 | SDPA | REENTRANT),
+    "llama-reentrant-autocast": (LLAMA, AUTOCAST | SDPA | REENTRANT),
+    "llama-reentrant-lora": (LLAMA, BF16 | SDPA | QV | REENTRANT),
+    "gpt2-reentrant": (GPT2, REENTRANT),
+    "t5-fp32": (T5, {}),
+    "t5-bf16": (T5, BF16),
+    "llama-lora-dropout-autocast": (LLAMA, AUTOCAST | SDPA | LORA | {"training.dropout": 0.1}),
+    "llama-attention-dropout": (LLAMA, {"training.dropout": 0.1}),
+    "llama-attention-dropout-sdpa": (LLAMA, BF16 | SDPA | {"training.dropout": 0.1}),
 }
 """Run by `python run.py check`."""
 

@@ -3,7 +3,7 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from profiler.worker.storages import GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER
+from profiler.worker.storages import GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER, RECOMPUTED
 from profiler.worker.tracker import Tracker, adopt_model, adopt_optimizer
 
 FLOAT = 4
@@ -150,3 +150,38 @@ def test_recomputing_leaves_no_module_open() -> None:
         kept = torch.ones(2)
     assert next(s for s, _ in tracker.alive() if s.phase == "after").module == ""
     del kept
+
+
+def test_the_backward_pass_knows_whose_operator_it_differentiates() -> None:
+    """A product's gradient belongs to the module whose forward pass made the product, in either layer."""
+    model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+    with Tracker("cpu") as tracker, tracker.watching_modules(model):
+        tracker.start_step(1)
+        loss = model(torch.ones(4, 7)).sum()
+        tracker.enter_phase("backward")
+        loss.backward()
+        made = {(s.module, s.shape) for s, _ in tracker.alive() if s.phase == "backward"}
+        seen = {
+            (change.storage.module, change.storage.op, change.storage.detail)
+            for change in tracker._changes
+            if change.storage is not None and change.storage.phase == "backward"
+        }
+    assert {("0", (5, 7)), ("2", (3, 5))} <= made
+    assert {("1", "aten::tanh_backward", ""), ("2", "aten::mm", "")} <= seen
+
+
+def test_what_is_computed_again_is_told_from_gradients() -> None:
+    layer = torch.nn.Tanh()
+    model = torch.nn.Sequential(layer)
+    with Tracker("cpu") as tracker, tracker.watching_modules(model):
+        tracker.start_step(1)
+        loss = checkpoint(model, torch.ones(9, requires_grad=True), use_reentrant=False).sum()
+        tracker.enter_phase("backward")
+        loss.backward()
+        seen = {
+            (change.storage.op, change.storage.module, change.storage.detail)
+            for change in tracker._changes
+            if change.storage is not None and change.storage.phase == "backward"
+        }
+    assert ("aten::tanh", "0", RECOMPUTED) in seen
+    assert ("aten::tanh_backward", "0", "") in seen
