@@ -26,12 +26,21 @@ def band_for(
     `low_frac` and `high_frac` are quantiles of observed / predicted. Serving never borrows from training, nor
     the other way round. None where there is no row at all.
     """
+    found = band_row(scenario, tables, layer)
+    if found is None:
+        return None
+    basis, row = found
+    low, high = round(peak_bytes * row.low_frac), round(peak_bytes * row.high_frac)
+    return PeakBand(low, high, COVERAGE_FRAC, row.n_rows, basis)
+
+
+def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> tuple[str, Band] | None:
+    """The row of the tables behind a plan's band, and what it shares with the plan; None where there is none."""
     rows = _by_key(tables)
     for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
         row = rows.get((runtime, task, layer))
         if row is not None:
-            low, high = round(peak_bytes * row.low_frac), round(peak_bytes * row.high_frac)
-            return PeakBand(low, high, COVERAGE_FRAC, row.n_rows, basis)
+            return basis, row
     return None
 
 

@@ -74,6 +74,7 @@ class Entry(NamedTuple):
         reference: Key into `planner.references`.
         layer: The innermost layer that counts it.
         estimate: True for a fitted or rule-of-thumb size (drawn hatched), False for a closed form.
+        moment: Where a ledger keeps every moment of a phase: the number of its own, and of the moment within it.
     """
 
     category: Category
@@ -85,6 +86,7 @@ class Entry(NamedTuple):
     reference: str
     layer: Layer = Layer.ALLOCATED
     estimate: bool = False
+    moment: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
