@@ -11,6 +11,7 @@ from profiler.allocator.replay import RanOut, Replay, replay
 from profiler.allocator.settings import AllocatorSettings
 from profiler.documents import MeasuredPhase
 from profiler.report import Group, PhaseFigures, StorageNote
+from profiler.trace.division import COMMUNICATION
 from profiler.trace.record import Mark, Trace
 from profiler.trace.workspaces import WORKSPACE
 from profiler.worker.grouping import ModelShapes, place
@@ -307,6 +308,8 @@ def _place(storage: Storage, shapes: ModelShapes, phase: str, step: int) -> tupl
     """Category and name; workspaces of libraries stand where the planner puts them."""
     if storage.kind == WORKSPACE:
         return "cuda_context", storage.detail
+    if storage.kind == COMMUNICATION:
+        return "communication", storage.detail
     return place(storage, shapes, phase, step)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from profiler.trace.documents import Target
 from profiler.trace.record import TRACE_VERSION, Trace
 
-DECIDING: Final = ("task", "training", "adapter", "runtime")
+DECIDING: Final = ("task", "training", "adapter", "runtime", "parallel")
 """Blocks of a scenario that a trace depends on; of the hardware only the target counts, of the model its config."""
 
 PACKAGES: Final = ("torch", "transformers", "peft", "accelerate")

@@ -8,6 +8,7 @@ from planner.plan_types import DevicePlan, Plan
 from profiler.allocator.settings import AllocatorSettings
 from profiler.documents import Remark
 from profiler.plan_request import prepare
+from profiler.trace.division import part_of
 from profiler.trace.documents import Attention, Target, TraceOptions
 from profiler.trace.traceable import why_not_traceable
 
@@ -35,13 +36,19 @@ class Asked:
     refused: tuple[Remark, ...]
 
 
-def ask(plan: Plan, capability: Capability | None, settings: AllocatorSettings | None = None) -> Asked:
+def ask(
+    plan: Plan, capability: Capability | None, settings: AllocatorSettings | None = None, rank: int = 0
+) -> Asked:
     """Everything a start needs, and whether it can be made.
 
     Args:
         plan: The plan of the scenario to trace.
         capability: CUDA compute capability of its card, None where it has none.
         settings: The allocator's; None: as the scenario's runtime says.
+        rank: Which rank of a divided job.
+
+    Raises:
+        ValueError: The job has no such rank.
     """
     prepared = prepare(plan, "cuda", None)
     refused = why_not_traceable(plan.resolved)
@@ -49,7 +56,9 @@ def ask(plan: Plan, capability: Capability | None, settings: AllocatorSettings |
         refused += (_no_capability(plan.worst),)
     growing = plan.resolved.runtime.allocator == "expandable_segments"
     asked: Attention = "flash" if plan.resolved.training.attention == "flash" else "auto"
-    target = Target(compute_capability=capability or (9, 0), attention=asked)
+    target = Target(
+        compute_capability=capability or (9, 0), attention=asked, part=part_of(plan.resolved, rank)
+    )
     return Asked(
         scenario=prepared.scenario,
         config=prepared.config,

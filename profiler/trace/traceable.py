@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from planner.scenario import Scenario
 from profiler.documents import Remark
 from profiler.runnable import why_not_runnable
+from profiler.trace.division import casts_by_unit, why_not_divided
 
 
 def why_not_traceable(scenario: Scenario) -> tuple[Remark, ...]:
@@ -16,7 +17,16 @@ def why_not_traceable(scenario: Scenario) -> tuple[Remark, ...]:
     Args:
         scenario: The scenario with every default of its runtime filled in.
     """
-    return (*why_not_runnable(scenario, "cuda"), *(_only_here(scenario) if scenario.is_training else ()))
+    remarks = [remark for remark in why_not_runnable(scenario, "cuda") if not _lifted(remark, scenario)]
+    if scenario.is_training:
+        remarks += [*why_not_divided(scenario), *_only_here(scenario)]
+    return tuple(remarks)
+
+
+def _lifted(remark: Remark, scenario: Scenario) -> bool:
+    """What a step on this machine cannot do and a trace can: several devices, and formats that FSDP2 casts to."""
+    by_unit = remark.code == "compute_needs_autocast" and casts_by_unit(scenario)
+    return by_unit or remark.code == "several_devices"
 
 
 def _only_here(scenario: Scenario) -> Iterator[Remark]:

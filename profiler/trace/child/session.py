@@ -20,6 +20,7 @@ from planner.scenario import Scenario
 from profiler.documents import MeasuredPhase
 from profiler.events import Progress, Refused, Request, Result, Started
 from profiler.trace.child.autocast import cuda_lists
+from profiler.trace.child.distributed import Division
 from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
@@ -101,11 +102,13 @@ def make_trace(
     device_type = FAKE if casts else SHAPES_ONLY
     with ExitStack() as stack:
         stack.enter_context(in_force(target, device_type, packed=is_packed(scenario.training)))
+        division = Division(stack, target, device_type)
         workload = build(scenario, config, SHAPES_ONLY)
         if casts:
             workload = _on_fake_cpu(stack, workload, scenario, config, target)
+        workload = division.divide(workload, scenario)
         built_s = time.perf_counter()
-        recorder = Recorder(target, device_type)
+        recorder = division.recorder(workload)
         try:
             _run(workload, recorder, on_phase)
         except (RuntimeError, NotImplementedError) as error:
@@ -113,7 +116,7 @@ def make_trace(
                 raise
             raise cannot_build("depends_on_values", "model", config.get("model_type"), error) from error
         traced_s = time.perf_counter()
-        shapes = shapes_of(workload)
+        shapes = division.shapes(shapes_of(workload), workload)
     columns = columns_from(_on_device(recorder.changes(), scenario, target))
     parameters = list(workload.model.parameters())
     return Trace(

@@ -25,7 +25,7 @@ def made(**changes: Any) -> Plan:
     [
         ({"runtime.compile": True}, "runtime.compile"),
         ({"runtime.name": "torchtune"}, "runtime.name"),
-        ({"parallel.tensor": 2}, "parallel.tensor"),
+        ({"parallel.pipeline": 2}, "parallel.pipeline"),
         ({"training.loss": "fused"}, "training.loss"),
         ({"training.activation_offload": True}, "training.activation_offload"),
         ({"task": "qlora", "adapter": {"rank": 4}}, "task"),
