@@ -17,7 +17,7 @@ from profiler.snapshot.errors import MemoryFileError
 MAX_RECORDS: Final = 4_000_000
 """Blocks and events in all; values that a file shares are counted each time they are met."""
 
-MAX_DEVICES: Final = 1024
+MAX_DEVICES: Final = 512
 MAX_BYTES: Final = 2**62
 MAX_ADDRESS: Final = 2**64 - 1
 

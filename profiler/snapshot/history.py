@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from profiler.allocator.rules import SMALL_BYTES, is_split, round_request
+from profiler.allocator.rules import SMALL_BYTES, round_request
 from profiler.allocator.settings import AllocatorSettings
 from profiler.snapshot.document import (
     ALLOC,
@@ -143,6 +143,7 @@ class _Run:
             settings.expandable_segments or history.is_mapped or any(one.is_expandable for one in segments)
         )
         self._borders = _Borders()
+        self._sizes: dict[int, int] = {}
         self._live: dict[int, Life] = {}
         self._allocated = self._active = self._requested = self._reserved = 0
         self._final = {b.address: b for segment in segments for b in segment.blocks if b.is_active}
@@ -157,8 +158,8 @@ class _Run:
     # --- before the first event
 
     def _start(self, segments: tuple[Segment, ...]) -> None:
-        for end in self._ends_at_start(segments):
-            self._borders.add(end)
+        for address, size in self._segments_at_start(segments):
+            self._add_segment(address, size)
         history = self._history
         final = sum(segment.bytes for segment in segments)
         changes = zip(history.actions, history.bytes, strict=True)
@@ -173,8 +174,8 @@ class _Run:
                 self._end(life, BEFORE)
         self._note()
 
-    def _ends_at_start(self, segments: tuple[Segment, ...]) -> Iterator[int]:
-        """Ends of the segments that were there before the first event."""
+    def _segments_at_start(self, segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
+        """First byte and size of the segments that were there before the first event."""
         touched: set[int] = set()
         history = self._history
         for place, action in enumerate(history.actions):
@@ -182,9 +183,9 @@ class _Run:
                 continue
             address = history.addresses[place]
             if address not in touched and action == SEGMENT_FREE:
-                yield address + history.bytes[place]
+                yield address, history.bytes[place]
             touched.add(address)
-        yield from (one.address + one.bytes for one in segments if one.address not in touched)
+        yield from ((one.address, one.bytes) for one in segments if one.address not in touched)
 
     def _blocks_at_start(self) -> Iterator[Life]:
         """Blocks that are freed or still there without having been made; those waiting for a stream have died."""
@@ -206,14 +207,21 @@ class _Run:
         """Give a block that was freed later the size it must have had."""
         if life.bytes:
             return
-        life.bytes = round_request(life.requested_bytes, self._settings.roundup_power2_divisions)
-        if life.bytes <= SMALL_BYTES or not self._follows:
-            return
-        border = self._borders.after(life.address + life.bytes)
-        if border is None:
+        needed = round_request(life.requested_bytes, self._settings.roundup_power2_divisions)
+        known = self._whole(life.address, needed)
+        if known is None:
             self.course.estimated += 1
-        else:
-            life.bytes = border - life.address
+        life.bytes = known or needed
+
+    def _whole(self, address: int, needed: int) -> int | None:
+        """The block that begins at an address and needs so much; None if something larger can't be ruled out."""
+        if needed <= SMALL_BYTES or not self._follows:
+            return needed
+        limit = self._settings.max_split_bytes
+        if limit is not None and needed >= limit:
+            return self._sizes.get(address)
+        border = self._borders.after(address + needed)
+        return None if border is None else border - address
 
     # --- events
 
@@ -252,17 +260,9 @@ class _Run:
         self._borders.add(address)
 
     def _size(self, address: int, size: int) -> int:
-        """The block that a request got (`should_split`)."""
+        """The block that a request got: a free one that is larger by more than a mebibyte is split."""
         needed = round_request(size, self._settings.roundup_power2_divisions)
-        if needed <= SMALL_BYTES or not self._follows:
-            return needed
-        border = self._borders.after(address + needed)
-        if border is None:
-            limit = self._settings.max_split_bytes
-            self.course.estimated += limit is not None and needed >= limit
-            return needed
-        rest = border - address - needed
-        return needed if is_split(rest, needed, small=False, settings=self._settings) else border - address
+        return self._whole(address, needed) or needed
 
     def _free_requested(self, place: int, address: int, _: int) -> None:
         life = self._live.get(address)
@@ -283,7 +283,11 @@ class _Run:
     def _segment_alloc(self, place: int, address: int, size: int) -> None:
         self._reserved += size
         if place not in self._history.is_mapped:
-            self._borders.add(address + size)
+            self._add_segment(address, size)
+
+    def _add_segment(self, address: int, size: int) -> None:
+        self._sizes[address] = size
+        self._borders.add(address + size)
 
     def _segment_free(self, place: int, address: int, size: int) -> None:
         self._reserved = max(self._reserved - size, 0)

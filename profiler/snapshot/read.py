@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from profiler.allocator.rules import segment_bytes
+from planner.units import round_up
+from profiler.allocator.rules import SMALL_BYTES, SMALL_SEGMENT_BYTES, segment_bytes
 from profiler.allocator.settings import AllocatorSettings
 from profiler.snapshot.document import Block, History, Segment, SnapshotDocument, document_from
 from profiler.snapshot.errors import MemoryFileError
@@ -205,10 +206,16 @@ def _cause(size: int, free: int, live: int, reserved: int, settings: AllocatorSe
         reserved: Segments held.
         settings: The allocator's.
     """
-    needed = size if settings.expandable_segments else segment_bytes(size, settings)
-    if needed <= free:
+    if _from_driver(size, settings) <= free:
         return "limit"
     return "demand" if live + size > reserved + free else "fragmentation"
+
+
+def _from_driver(size: int, settings: AllocatorSettings) -> int:
+    """What the driver is asked for; expandable segments grow by whole pages."""
+    if not settings.expandable_segments:
+        return segment_bytes(size, settings)
+    return round_up(size, SMALL_SEGMENT_BYTES if size <= SMALL_BYTES else settings.large_segment_bytes)
 
 
 def _lives_now(segments: Iterable[Segment]) -> list[Life]:

@@ -25,8 +25,8 @@ class Remark:
     """Something to know about a reading, worded by the page.
 
     Attributes:
-        code: `history_wrapped`, `history_off`, `sizes_estimated`, `events_skipped` or
-            `history_differs`.
+        code: `history_wrapped`, `history_off`, `sizes_estimated`, `events_skipped`,
+            `history_differs`, `earlier_readings` or `rounded`.
         device: Device it is about, None for the whole file.
         count: How many, 0 where there is nothing to count.
         bytes: How much, 0 where there is nothing to measure.
@@ -59,12 +59,12 @@ class Level:
     @property
     def rounding_bytes(self) -> int | None:
         """What rounding added to the requests, None if it is not known."""
-        return None if self.requested_bytes is None else self.allocated_bytes - self.requested_bytes
+        return None if self.requested_bytes is None else max(self.allocated_bytes - self.requested_bytes, 0)
 
     @property
     def cached_bytes(self) -> int | None:
         """Reserved and not allocated, None if it is not known."""
-        return None if self.reserved_bytes is None else self.reserved_bytes - self.allocated_bytes
+        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.allocated_bytes, 0)
 
     @property
     def fragmented_frac(self) -> float | None:
@@ -81,13 +81,13 @@ class PoolLevel:
     Attributes:
         pool: `large` or `small`.
         private_id: Id of a private pool such as that of a CUDA graph, None for the common one.
-        segments: How many.
+        segments: How many, None if the file does not say.
         level: What it held.
     """
 
     pool: str
     private_id: tuple[int, int] | None
-    segments: int
+    segments: int | None
     level: Level
 
 
@@ -174,8 +174,8 @@ class Figure:
     """A printed number.
 
     Attributes:
-        value: Bytes or a count.
-        tolerance: Largest amount that printing may have taken off or added.
+        value: Bytes or a count, as printed.
+        tolerance: The true value is at least `value` and at most this much more, as printing cuts off.
     """
 
     value: int
