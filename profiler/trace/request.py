@@ -71,14 +71,16 @@ def ask(
 
 def capacity_bytes(device: DevicePlan) -> int | None:
     """What a card can give the allocator: what the runtime can use, less what the process holds outside it."""
-    if device.usable_bytes is None:
-        return None
-    outside = sum(
+    return None if device.usable_bytes is None else max(device.usable_bytes - outside_bytes(device), 0)
+
+
+def outside_bytes(device: DevicePlan) -> int:
+    """What the process and others hold on a card beside the allocator, at the peak."""
+    return sum(
         entry.bytes
         for entry in device.ledger.alive(device.peak_phase)
         if entry.layer in {Layer.PROCESS, Layer.DEVICE}
     )
-    return max(device.usable_bytes - outside, 0)
 
 
 def _no_capability(device: DevicePlan) -> Remark:

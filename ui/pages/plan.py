@@ -18,6 +18,7 @@ from ui.numbers import DASH, gib1, gib2, ranges, signed_gib, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.share import draw_share
 from ui.state import link_issues, load
+from ui.trace.panel import draw_trace
 from ui.words import Safe, Words
 
 MOST_PANELS = 6
@@ -61,6 +62,7 @@ def draw() -> None:
         _second_row(frame, plan)
         _table(plan, words)
         _working(plan, words)
+        draw_trace(frame.document)
         st.html(f'<div class="foot">{verdict.known_line(plan, words)}</div>')
 
 

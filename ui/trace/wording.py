@@ -1,0 +1,249 @@
+"""A trace in sentences: how far it agrees with the formulas, what becomes of it on a card, how it ended."""
+
+from typing import Final
+
+from planner.ledger import Category, Layer, Phase
+from profiler.documents import Remark
+from profiler.job_types import Snapshot
+from profiler.trace.answer import Stop
+from ui.issue_words import field_name
+from ui.measure.result import FAIR_FRAC, GOOD_FRAC, Pair
+from ui.measure.sizes import decimals_for, duration, error, size, unsigned_error
+from ui.measure.wording import phase_while, remark_text, tag_of
+from ui.names import card_name
+from ui.numbers import DASH, percent, whole
+from ui.trace.cards import CardRow
+from ui.trace.result import Result
+from ui.words import Safe, Words
+
+PROGRESS: Final = frozenset({"building", "tracing", "extending", "writing"})
+ANSWERED: Final = frozenset({"good", "fair"})
+
+
+def part_name(name: str, words: Words) -> str:
+    """A category of tensors; the allocator's and the libraries' own share have other names than in a plan."""
+    own = f"trace.part.{name}"
+    return words(own) if words.has(own) else words(f"category.{name}")
+
+
+def tag(result: Result, words: Words) -> Safe:
+    """How near the formulas are to the trace."""
+    off = abs(result.allocated.error_frac or 0.0)
+    for limit, tone, icon, name in ((GOOD_FRAC, "ok", "✓", "good"), (FAIR_FRAC, "tight", "!", "fair")):
+        if off <= limit:
+            return tag_of(tone, icon, words(f"trace.tag.{name}"))
+    return tag_of("bad", "✕", words("trace.tag.poor"))
+
+
+def summary(result: Result, words: Words) -> Safe:
+    """Both peaks, what agrees, what does not: at most four sentences."""
+    sentences = [_peaks(result, words)]
+    if result.expected is not result.peak:
+        came = phase_while(result.peak.value, words)
+        expected = phase_while(result.expected.value, words)
+        sentences.append(words.html("trace.say.other_phase", came=came, expected=expected))
+    return Safe(" ".join([*sentences, _agreement(result, words)]))
+
+
+def _peaks(result: Result, words: Words) -> Safe:
+    pair = result.allocated
+    decimals = decimals_for(pair.measured_bytes)
+    facts = {
+        "traced": size(pair.measured_bytes, decimals),
+        "predicted": size(pair.predicted_bytes, decimals),
+        "phase": phase_while(result.peak.value, words),
+    }
+    if pair.error_frac is None or result.is_equal(pair):
+        return words.html("trace.say.equal_peak", **facts)
+    side = words("measure.side.high" if pair.error_frac > 0 else "measure.side.low")
+    return words.html("trace.say.peak", error=unsigned_error(pair.error_frac), side=side, **facts)
+
+
+def _agreement(result: Result, words: Words) -> Safe:
+    pairs = result.parts(result.peak)
+    equal = [pair for pair in pairs if result.is_equal(pair)]
+    if len(equal) == len(pairs):
+        return words.html("trace.say.all_equal")
+    worst = max(pairs, key=lambda pair: abs(pair.gap_bytes or 0))
+    key = "trace.say.more" if (worst.gap_bytes or 0) > 0 else "trace.say.less"
+    gap = size(abs(worst.gap_bytes or 0), decimals_for(result.allocated.measured_bytes))
+    said = words.html(key, part=_in_sentence(worst.name, words), gib=gap)
+    if not equal:
+        return said
+    names = [_in_sentence(pair.name, words) for pair in equal]
+    listed = words("measure.why.and").join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    one = "trace.say.agree_one" if len(equal) == 1 else "trace.say.agree"
+    return Safe(f"{words.html(one, parts=listed[:1].upper() + listed[1:])} {said}")
+
+
+def _in_sentence(name: str, words: Words) -> str:
+    own = f"trace.part.{name}"
+    text = words(own) if words.has(own) else words(f"part.{name}")
+    return text[:1].lower() + text[1:]
+
+
+def strip(result: Result, words: Words) -> list[tuple[Safe, Safe, Safe]]:
+    """Allocated, reserved, what lies between them, the question's card, the smallest card."""
+    decimals = decimals_for(result.allocated.measured_bytes)
+    unused = result.answer.peak_reserved_bytes - result.answer.peak_allocated_bytes
+    share = percent(unused / max(result.answer.peak_reserved_bytes, 1))
+    return [
+        _pair_cell("allocated", result.allocated, decimals, words),
+        _pair_cell("reserved", result.reserved, decimals, words),
+        (
+            words.html("trace.strip.between"),
+            words.html("strip.gib", value=size(unused, decimals)),
+            words.html("trace.strip.between_below", share=share),
+        ),
+        _own_cell(result, words),
+        _smallest_cell(result.smallest, words),
+    ]
+
+
+def _pair_cell(name: str, pair: Pair, decimals: int, words: Words) -> tuple[Safe, Safe, Safe]:
+    below = words.html(
+        "measure.strip.beside", predicted=size(pair.predicted_bytes, decimals), error=error(pair.error_frac)
+    )
+    value = words.html("strip.gib", value=size(pair.measured_bytes, decimals))
+    return words.html(f"trace.strip.{name}"), value, below
+
+
+def _own_cell(result: Result, words: Words) -> tuple[Safe, Safe, Safe]:
+    own = result.own
+    if own is None:
+        return words.html("trace.strip.card"), Safe(DASH), words.html("strip.no_capacity")
+    label = words.html("trace.strip.on", card=own.card.name)
+    if own.stop is not None:
+        return (
+            label,
+            words.html("trace.strip.stops"),
+            words.html(f"trace.strip.{own.stop.at.cause}", phase=_short_phase(own.stop.phase, words)),
+        )
+    below = (
+        words.html("trace.strip.spare", gib=size(own.spare_bytes, 1))
+        if own.spare_bytes is not None
+        else words.html("trace.strip.squeezed")
+    )
+    return label, words.html("trace.strip.runs"), below
+
+
+def _smallest_cell(row: CardRow | None, words: Words) -> tuple[Safe, Safe, Safe]:
+    label = words.html("trace.strip.smallest")
+    if row is None:
+        return label, Safe(DASH), words.html("trace.strip.no_card")
+    value = words.html("strip.gib", value=size(row.card.usable_bytes, 1))
+    return label, value, words.html("trace.strip.such_as", card=card_name(row.card.name))
+
+
+def _short_phase(name: str, words: Words) -> str:
+    return phase_while(name, words)
+
+
+def card_outcome(row: CardRow, words: Words) -> Safe:
+    """What becomes of the step on a card, in a table."""
+    if row.stop is not None:
+        return words.html(f"trace.cards.{row.stop.at.cause}", phase=_short_phase(row.stop.phase, words))
+    if row.spare_bytes is None:
+        return words.html("trace.cards.squeezed", times=words.count("trace.cards.times", row.retries))
+    return words.html("trace.cards.runs", gib=size(row.spare_bytes, 1))
+
+
+def stop_text(stop: Stop, words: Words) -> Safe:
+    """Where a card runs out: who asked for what, and whether demand or fragmentation did it."""
+    decimals = decimals_for(stop.at.reserved_bytes)
+    asked = words.html(
+        "trace.out.asked",
+        phase=phase_while(stop.phase, words),
+        step=whole(stop.step),
+        op=stop.op or DASH,
+        module=stop.module or words("trace.out.no_module"),
+        requested=size(stop.at.requested_bytes, decimals_for(stop.at.requested_bytes)),
+        allocated=size(stop.at.allocated_bytes, decimals),
+        reserved=size(stop.at.reserved_bytes, decimals),
+    )
+    return Safe(f"{asked} {words.html(f'trace.out.{stop.at.cause}')}")
+
+
+def refusal(remark: Remark, words: Words) -> Safe:
+    """Why a field cannot be traced."""
+    given = remark.params.get("given")
+    named = field_name(remark.field, words) if remark.field else words("trace.refused.question")
+    if given is None or isinstance(given, bool):
+        return words.html("trace.refused.field", field=named, why=remark_text(remark, words))
+    return words.html("trace.refused.value", field=named, given=given, why=remark_text(remark, words))
+
+
+def progress(seen: Snapshot, words: Words) -> str:
+    """What is going on."""
+    at = seen.progress
+    if seen.state == "stopping":
+        return words("measure.progress.stopping")
+    if at is None:
+        return words("trace.progress.starting")
+    code = at.code if at.code in PROGRESS else "other"
+    phase = words(f"phase.{at.phase}.name").lower() if at.phase else DASH
+    return words(f"trace.progress.{code}", step=whole(at.step), steps=whole(at.steps), phase=phase)
+
+
+def foot(result: Result, words: Words) -> Safe:
+    """What ran, how long, for which kernels."""
+    trace = result.trace
+    major, minor = trace.target.compute_capability
+    return words.html(
+        "trace.foot",
+        torch=trace.versions.torch,
+        transformers=trace.versions.transformers,
+        events=whole(len(trace.events)),
+        seconds=f"{trace.build_s + trace.trace_s:.1f}",
+        capability=f"{major}.{minor}",
+        attention=words(f"trace.attention.{trace.target.attention}"),
+    )
+
+
+def phase_rows(result: Result, words: Words) -> list[list[str]]:
+    """Every phase: predicted, traced, difference, error, reserved, what differs most."""
+    decimals = decimals_for(result.allocated.measured_bytes)
+    rows = []
+    for compared in result.phases:
+        pair = result.phase_pair(compared.phase)
+        figures = result.answer.figures(compared.phase.value)
+        reserved = None if figures is None else figures.peak_reserved_bytes
+        rows.append(
+            [
+                words(f"phase.{compared.phase.value}.name"),
+                size(pair.predicted_bytes, decimals),
+                size(pair.measured_bytes, decimals),
+                error(pair.error_frac),
+                size(reserved, decimals),
+                _largest(result, compared.phase, words),
+            ]
+        )
+    return rows
+
+
+def _largest(result: Result, phase: Phase, words: Words) -> str:
+    pairs = result.parts(phase)
+    worst = max(pairs, key=lambda pair: abs(pair.gap_bytes or 0), default=None)
+    if worst is None or result.is_equal(worst):
+        return words("trace.phases.none")
+    return part_name(worst.name, words)
+
+
+def predicted_reserved(result: Result, phase: Phase) -> int:
+    """What the formulas let the allocator hold in a phase."""
+    return result.plan.worst.ledger.phase_bytes(phase, Layer.RESERVED)
+
+
+def ended(state: str, seen: Snapshot, words: Words) -> Safe:
+    """Why there is no trace."""
+    return words.html(
+        f"trace.ended.{state}",
+        detail=seen.detail[:300],
+        code=seen.signal or seen.exit_code,
+        limit=duration(seen.elapsed_s, words),
+    )
+
+
+def swatch_class(name: str) -> Category | None:
+    """The category whose colour a part has, None for what has no owner."""
+    return Category(name) if name in set(Category) else None
