@@ -125,6 +125,17 @@ class Ledger:
                 totals[category] = total
         return totals
 
+    def category_bytes(self, phase: Phase, category: Category, but: Phase | None = None) -> int:
+        """Allocated bytes of one category alive in `phase`, those alive in `but` left out."""
+        return sum(
+            entry.bytes
+            for entry in self.entries
+            if entry.category is category
+            and entry.layer is Layer.ALLOCATED
+            and phase in entry.phases
+            and (but is None or but not in entry.phases)
+        )
+
     def alive(self, phase: Phase) -> tuple[Entry, ...]:
         """Entries alive in `phase`, largest first."""
         return tuple(sorted((e for e in self.entries if phase in e.phases), key=lambda e: -e.bytes))

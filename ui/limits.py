@@ -1,68 +1,95 @@
-"""The largest job that still fits, and a map of sizes: found by planning, a plan a try."""
+"""The largest job that still fits, and a map of sizes: each from one sweep over the sizes in question."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.estimate import SEVERITY
 from planner.plan_types import Plan, Verdict
-from ui.answers import answer
+from planner.sweep import Sweep, sweep
+from planner.sweep.grid import REFUSED, UNKNOWN_BYTES
+from ui import answers
+from ui.answers import REMEMBERED
 from ui.charts.fit_map import Cell, FitGrid
-from ui.document import Document, put_all
+from ui.document import Document, canonical
 
 LONGEST_SEQUENCE: Final = 1 << 20
 SEQUENCE_STEP: Final = 128
 LARGEST_BATCH: Final = 4096
-MOST_TRIES: Final = 14
 
-SEQUENCE: Final = "training.sequence_length"
-MICRO_BATCH: Final = "training.micro_batch"
-CONTEXT: Final = "serving.max_model_len"
-CONCURRENCY: Final = "workload.concurrency"
+SEQUENCE: Final = "sequence_length"
+MICRO_BATCH: Final = "micro_batch"
+CONTEXT: Final = "max_model_len"
+CONCURRENCY: Final = "concurrency"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A document's text with its plan; equal where the text is."""
+
+    text: str
+    plan: Plan = field(compare=False)
 
 
 def largest_sequence(document: Document, plan: Plan) -> int:
-    """Longest sequence that fits at this micro-batch, in steps of 128 tokens, or to 1 % on long spans.
+    """Longest sequence up to which everything fits at this micro-batch, in steps of 128 tokens.
 
     Returns:
         Tokens, never beyond the model's own limit; 0 where even the shortest does not fit.
     """
-    most = plan.model.max_position_embeddings or LONGEST_SEQUENCE
-    steps = max(1, min(most, LONGEST_SEQUENCE) // SEQUENCE_STEP)
-    return SEQUENCE_STEP * _largest(
-        lambda n: _fits(document, {SEQUENCE: n * SEQUENCE_STEP}, plan),
-        start=plan.resolved.training.sequence_length // SEQUENCE_STEP,
-        most=steps,
-    )
+    return _largest_sequence(_Question(canonical(document), plan))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _largest_sequence(question: _Question) -> int:
+    plan = question.plan
+    most = min(plan.model.max_position_embeddings or LONGEST_SEQUENCE, LONGEST_SEQUENCE)
+    lengths = range(SEQUENCE_STEP, max(most, SEQUENCE_STEP) + 1, SEQUENCE_STEP)
+    found = _training(plan, (plan.resolved.training.micro_batch,), lengths)
+    return SEQUENCE_STEP * _leading(_fits(found, plan)[0])
 
 
 def largest_micro_batch(document: Document, plan: Plan) -> int:
-    """Largest micro-batch that fits at this sequence length; 0 where not even one does."""
-    return _largest(
-        lambda n: _fits(document, {MICRO_BATCH: n}, plan),
-        start=plan.resolved.training.micro_batch,
-        most=LARGEST_BATCH,
-    )
+    """Largest micro-batch up to which everything fits at this sequence length; 0 where not even one does."""
+    return _largest_micro_batch(_Question(canonical(document), plan))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _largest_micro_batch(question: _Question) -> int:
+    plan = question.plan
+    sizes = range(1, LARGEST_BATCH + 1)
+    return _leading(_fits(_training(plan, sizes, (plan.resolved.training.sequence_length,)), plan)[:, 0])
 
 
 def fit_grid(document: Document, plan: Plan) -> FitGrid | None:
-    """Twenty plans around this one, by sequence and micro-batch, or by context and concurrent sequences.
+    """The plans around this one, by sequence and micro-batch, or by context and concurrent sequences.
 
     Returns:
         The grid, or None where a server names neither context nor concurrency.
     """
+    return _fit_grid(_Question(canonical(document), plan))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _fit_grid(question: _Question) -> FitGrid | None:
+    plan = question.plan
     if plan.resolved.is_training:
         tokens, size = plan.resolved.training.sequence_length, plan.resolved.training.micro_batch
-        column, row = SEQUENCE, MICRO_BATCH
+        columns, rows = token_steps(tokens), size_steps(size)
+        found = _training(plan, rows, columns)
+        cells = tuple(tuple(_cell(found, i, j) for j in range(len(columns))) for i in range(len(rows)))
     else:
         load = plan.resolved.workload
         if plan.resolved.serving.max_model_len is None or load is None or load.concurrency is None:
             return None
         tokens, size = plan.resolved.serving.max_model_len, load.concurrency
-        column, row = CONTEXT, CONCURRENCY
-    columns, rows = token_steps(tokens), size_steps(size)
-    cells = tuple(
-        tuple(_cell(document, plan, {column: c, row: r}, same=(c, r) == (tokens, size)) for c in columns)
-        for r in rows
-    )
+        columns, rows = token_steps(tokens), size_steps(size)
+        found = sweep(plan.scenario, answers.tables(), (CONTEXT, columns), (CONCURRENCY, rows))
+        cells = tuple(tuple(_cell(found, j, i) for j in range(len(columns))) for i in range(len(rows)))
     return FitGrid(columns=columns, rows=rows, cells=cells, current=(rows.index(size), columns.index(tokens)))
 
 
@@ -79,34 +106,25 @@ def size_steps(size: int) -> tuple[int, ...]:
     return (max(1, size // 2), size, size * 2, size * 4)
 
 
-def _cell(document: Document, plan: Plan, changes: dict[str, int], *, same: bool) -> Cell:
-    found = plan if same else answer(put_all(document, changes)).plan
-    if found is None:
+def _training(plan: Plan, batches: Sequence[int], lengths: Sequence[int]) -> Sweep:
+    return sweep(plan.scenario, answers.tables(), (MICRO_BATCH, batches), (SEQUENCE, lengths))
+
+
+def _cell(found: Sweep, i: int, j: int) -> Cell:
+    code, headroom = int(found.verdicts[i, j]), int(found.headroom_bytes[i, j])
+    if code == REFUSED:
         return Cell(None, None)
-    return Cell(found.worst.headroom_bytes, found.verdict)
+    return Cell(None if headroom == UNKNOWN_BYTES else headroom, SEVERITY[code])
 
 
-def _fits(document: Document, changes: dict[str, int], plan: Plan) -> bool:
+def _fits(found: Sweep, plan: Plan) -> NDArray[np.bool_]:
     """Whether it fits by the rule of the verdict, or by the estimate alone where there is no band."""
-    found = answer(put_all(document, changes)).plan
-    if found is None:
-        return False
-    if plan.verdict is Verdict.UNKNOWN:
-        return found.worst.headroom_bytes is not None and found.worst.headroom_bytes >= 0
-    return found.verdict is Verdict.FITS
+    by_estimate: NDArray[np.bool_] = (found.verdicts != REFUSED) & (found.headroom_bytes >= 0)
+    by_verdict: NDArray[np.bool_] = found.verdicts == SEVERITY.index(Verdict.FITS)
+    return by_estimate if plan.verdict is Verdict.UNKNOWN else by_verdict
 
 
-def _largest(fits: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Largest n in 1 .. most with fits(n), for a test that is true up to some n; to 1 % on long spans."""
-    low, high, n = 0, most + 1, min(max(start, 1), most)
-    for _ in range(MOST_TRIES):
-        if fits(n):
-            low = n
-        else:
-            high = n
-        if high - low <= max(1, low // 100):
-            break
-        n = (low + high) // 2 if low and high <= most else min(most, low * 4) if low else max(1, high // 4)
-        if n in (low, high):
-            n = (low + high) // 2
-    return low
+def _leading(fits: NDArray[np.bool_]) -> int:
+    """How many of the first fit without a gap."""
+    gaps = np.flatnonzero(~fits)
+    return int(gaps[0]) if gaps.size else len(fits)

@@ -1,0 +1,107 @@
+"""A sweep gives what a plan gives for each point: bytes, verdict, phase, components."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.records import load
+from hardware_db import load_tables
+from planner.estimate import SEVERITY, plan
+from planner.issues import ScenarioError
+from planner.ledger import Phase
+from planner.scenario import Scenario
+from planner.sweep import Sweep, sweep
+from planner.sweep.grid import REFUSED, UNKNOWN_BYTES
+from planner.truth import Record
+from planner.validation import parse_scenario
+
+ROOT = Path(__file__).parents[3]
+TABLES = load_tables()
+EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+BATCHES = (1, 2, 3, 8, 64)
+LENGTHS = (96, 1000, 1024, 4096, 16384)
+CONTEXTS = (500, 2048, 5000, 32768)
+LOADS = (1, 2, 7, 64, 300)
+EVERY = 37
+"""Of the published training runs, one in so many is swept."""
+RUNS = [record for record in load(("training.jsonl", "training_fits.jsonl")) if record.scenario][::EVERY]
+
+
+def _example(path: Path) -> Scenario:
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if document["task"] == "serve":
+        document.setdefault("workload", {}).setdefault("concurrency", 4)
+        document.setdefault("serving", {}).setdefault("max_model_len", 8192)
+    scenario, issues = parse_scenario(document)
+    assert scenario is not None, issues
+    return scenario
+
+
+def _put(scenario: Scenario, sizes: Mapping[tuple[str, str], int]) -> Scenario:
+    for (block, name), size in sizes.items():
+        part = getattr(scenario, block)
+        scenario = scenario.model_copy(update={block: part.model_copy(update={name: size})})
+    return scenario
+
+
+def _check_point(found: Sweep, i: int, j: int, scenario: Scenario) -> None:
+    try:
+        one = plan(scenario, TABLES)
+    except ScenarioError:
+        assert found.verdicts[i, j] == REFUSED
+        return
+    worst = one.worst
+    assert found.peak_bytes[i, j] == worst.peak_bytes
+    assert found.verdicts[i, j] == SEVERITY.index(one.verdict)
+    headroom = UNKNOWN_BYTES if worst.headroom_bytes is None else worst.headroom_bytes
+    assert found.headroom_bytes[i, j] == headroom
+    assert tuple(Phase)[found.phases[i, j]] == worst.peak_phase
+    parts = {category: int(sizes[i, j]) for category, sizes in found.categories.items() if sizes[i, j]}
+    assert parts == worst.ledger.by_category(worst.peak_phase)
+
+
+def _check(scenario: Scenario, rows: Sequence[int], columns: Sequence[int]) -> None:
+    row, column = ("micro_batch", "sequence_length")
+    fields = (("training", row), ("training", column))
+    if not scenario.is_training:
+        row, column = ("max_model_len", "concurrency")
+        fields = (("serving", row), ("workload", column))
+    found = sweep(scenario, TABLES, (row, rows), (column, columns))
+    for i, x in enumerate(rows):
+        for j, y in enumerate(columns):
+            _check_point(found, i, j, _put(scenario, {fields[0]: x, fields[1]: y}))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples(path: Path) -> None:
+    scenario = _example(path)
+    _check(scenario, *((BATCHES, LENGTHS) if scenario.is_training else (CONTEXTS, LOADS)))
+
+
+@pytest.mark.parametrize("record", RUNS, ids=lambda record: record.id)
+def test_published_runs(record: Record) -> None:
+    assert record.scenario is not None
+    _check(record.scenario, BATCHES, LENGTHS)
+
+
+def test_the_components_add_up_to_the_peak() -> None:
+    found = sweep(
+        _example(ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json"),
+        TABLES,
+        ("micro_batch", range(1, 40)),
+        ("sequence_length", range(128, 8192, 64)),
+    )
+    assert np.array_equal(sum(found.categories.values()), found.peak_bytes)
+    assert np.all(np.diff(found.peak_bytes, axis=0) >= 0)
+    assert np.all(np.diff(found.peak_bytes, axis=1) >= 0)
+
+
+@pytest.mark.parametrize("sizes", [(), (0, 1), (2, 1), (1, 1)])
+def test_an_axis_ascends_from_one(sizes: tuple[int, ...]) -> None:
+    scenario = _example(ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json")
+    with pytest.raises(ValueError, match="micro_batch"):
+        sweep(scenario, TABLES, ("micro_batch", sizes), ("sequence_length", (128,)))
