@@ -15,6 +15,7 @@ from planner.placement import Share, usable_bytes
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_backward import backward_entries
+from planner.training_flat import flat_gradient_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
 from planner.training_once import once_entries
@@ -105,6 +106,7 @@ def _ledger(
         *backward_entries(step),
         *kept_output_entries(step),
         *held_logits(step),
+        *flat_gradient_entries(step),
         *communication_entries(step, tensors, groups),
         *runtime_entries(share, scenario, tables),
     ]

@@ -12,7 +12,9 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
+from planner.training_flat import root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
+from planner.training_litgpt import head_gradients
 from planner.training_loss import (
     WHOLE_LOGITS_NEVER,
     casts_head,
@@ -20,10 +22,9 @@ from planner.training_loss import (
     fullest,
     saved_head_entries,
 )
-from planner.training_litgpt import head_gradients
 from planner.training_once import id_entries, once_entries
 from planner.training_setup import Setup
-from planner.training_states import gradient_phases
+from planner.training_states import gradient_phases, keeps_whole_gradients
 from planner.training_step import (
     BACKWARD,
     Kind,
@@ -39,7 +40,7 @@ from planner.training_step import (
 from planner.units import ceil_div
 
 SELECTIVE: Final = frozenset({"selective_op", "selective_attention"})
-FSDP1_RUNTIMES: Final = frozenset({"hf_trainer", "litgpt"})
+FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
 
 def backward_entries(step: Step) -> list[Entry]:
@@ -177,6 +178,7 @@ def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
     return [
         *others,
         *(tied or _stream_gradient(step, 1, "stream_gradient")),
+        *root_gradient_entries(step),
         *kept_cache(step, BACKWARD),
         *id_entries(step, BACKWARD),
         *_gradients(step, step.trained_params),
@@ -303,7 +305,8 @@ def _layer_gradients(amount: float, formula: str, symbols: dict[str, int | float
 def _gradients(step: Step, params: int) -> list[Entry]:
     """Gradients that have come so far."""
     setup = step.setup
-    if Phase.BACKWARD in gradient_phases(setup) or setup.parallel.offload.gradients != "none":
+    counted = Phase.BACKWARD in gradient_phases(setup) or keeps_whole_gradients(setup)
+    if counted or setup.parallel.offload.gradients != "none":
         return []
     if setup.optimizer.in_backward:
         params = min(params, _largest_tensor(step.trained))

@@ -7,6 +7,7 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
 from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
+from planner.training_flat import is_flat
 from planner.training_setup import Setup
 from planner.training_step import Step
 from planner.units import ceil_div
@@ -82,22 +83,23 @@ def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[E
 def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Whole gradients of one unit before reduce-scatter; frozen units have none.
 
+    A flat parameter's gradient is put together from its parts', which are there until it is.
     Under a pipeline they are summed over micro-batches before they are scattered, so all of the stage's are whole.
     """
-    setup = step.setup
-    if not is_gathered(setup) or setup.adapter is not None:
+    setup, flat = step.setup, is_flat(step.setup)
+    if not is_gathered(setup) or (setup.adapter is not None and not flat):
         return []
     unit, e = units(step, step.held).layer, setup.compute_bytes
+    if flat:
+        return [_unit_gradients(2 * unit * e, "2*U*e", {"U": unit, "e": e}, "fsdp_flat", phases)]
     if step.share.num_stages > 1:
         unit, e = step.trained_params, setup.gradient_bytes
-    return [
-        item(
-            Category.COMMUNICATION,
-            "unit_gradients",
-            unit * e,
-            "U*e",
-            {"U": unit, "e": e},
-            "fsdp_scatter",
-            phases=phases,
-        )
-    ]
+    return [_unit_gradients(unit * e, "U*e", {"U": unit, "e": e}, "fsdp_scatter", phases)]
+
+
+def _unit_gradients(
+    amount: int, formula: str, symbols: dict[str, int], reference: str, phases: frozenset[Phase]
+) -> Entry:
+    return item(
+        Category.COMMUNICATION, "unit_gradients", amount, formula, symbols, reference, phases=phases
+    )

@@ -1,7 +1,7 @@
 """LitGPT's loss: logits as Lightning Fabric hands them back, in fp32, and held by the loop until the next ones come.
 
-Fabric casts a module's output to the default format (`HalfPrecision.convert_output`), so that logits exist in 16 bit and
-in fp32 while they are cast, and beside the last step's, which the loop's variable still holds.
+Fabric casts a module's output to the default format (`HalfPrecision.convert_output`), so that logits exist in 16 bit
+and in fp32 while they are cast, and beside the last step's, which the loop's variable still holds.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ def end_of_forward(step: Step) -> list[Entry]:
 
 
 def chain(step: Step) -> list[Entry]:
-    """The loss in chunks: every chunk's log-softmax waits for the backward pass, which begins with one chunk's gradients.
+    """The loss in chunks: each chunk's log-softmax waits for the backward pass, which begins with one's gradients.
 
     Full training cuts the last position off whole logits, which copies them if there are several sequences, and puts
     their gradient together again from the chunks'.

@@ -338,12 +338,18 @@ def persistent_gradients(setup: Setup) -> bool:
     return setup.megatron or setup.parallel.sharding == "zero3"
 
 
+def keeps_whole_gradients(setup: Setup) -> bool:
+    """Whether gradients are left whole on every rank until the last micro-batch (LitGPT: FSDP's `no_sync`)."""
+    sharded = setup.parallel.sharding == "fsdp" and setup.shard_gradients > 1
+    return sharded and setup.runtime == "litgpt" and setup.training.gradient_accumulation > 1
+
+
 def gradient_phases(setup: Setup) -> frozenset[Phase]:
     """When all of a device's gradients are there; without `BACKWARD`, they build up during it (`training_step`)."""
     if persistent_gradients(setup):
         return ALWAYS
     phases = {Phase.OPTIMIZER_STEP}
-    if setup.training.gradient_accumulation > 1:
+    if setup.training.gradient_accumulation > 1 and not keeps_whole_gradients(setup):
         phases |= {Phase.FORWARD, Phase.LOSS, Phase.BACKWARD}
     if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer" and setup.shard_gradients > 1:
         phases.add(Phase.REST)

@@ -227,6 +227,7 @@ def repeats_keys(model_type: str, setup: Setup) -> bool:
 
 
 def feed(view: View) -> list[Terms]:
+    """What a dense or a routed feed-forward part keeps."""
     if view.layer.mlp.kind is not MlpKind.MOE:
         return _dense(view, Part.MLP, "i")
     parts = _routed(view)
@@ -236,6 +237,7 @@ def feed(view: View) -> list[Terms]:
 
 
 def activation(view: View, width: str, e: int) -> Terms:
+    """What the activation between the matrices keeps, over one width."""
     setup, model = view.setup, view.model
     if view.layer.mlp.gated:
         one = model.hidden_act in act.ONE_TENSOR

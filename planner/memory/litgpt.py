@@ -4,6 +4,7 @@ Checked against traced steps of litgpt 0.4.13 (LoRA and full; Llama-2, TinyLlama
 query, key and value; keys and values copied for every query head before attention; norms that multiply in fp32.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from planner.memory import activations as act
@@ -105,21 +106,23 @@ def _attention(view: View, *, capped: bool) -> list[Terms]:
     first = reads[:1]
     grouped = shape.num_kv_heads != shape.num_heads
     heads: Terms = {"q": 2 * e, "o": e} if grouped else {"q": 2 * e, "k": 2 * e, "v": e}
-    parts = [
+    parts: list[Terms] = [
         kept_inputs(view, "h", first, sites, view.norm_output_bytes),
         heads,
         {} if capped else {"o": e, "n": 4},
         kept_inputs(view, "o", outs, out_sites, e) if setup.adapter is not None else {"o": e},
         _padded(view, sites),
     ]
+    own_output: Terms = {"o": e}
+    own_core: Terms = {"o": e, "n": 4}
     if setup.adapter is not None and out_sites and not setup.adapter.dropout:
-        parts.append({"o": e})
+        parts.append(own_output)
     if setup.adapter is not None and setup.adapter.method in PROMPTS:
-        parts.append({"o": e, "n": 4})
+        parts.append(own_core)
     return parts
 
 
-def _padded(view: View, sites: list[Linear]) -> Terms:
+def _padded(view: View, sites: Sequence[Linear]) -> Terms:
     """One adapter makes the enabled ones of query, key and value and spreads them over the fused output.
 
     `LoRAQKVLinear.zero_pad`: `index_copy_` keeps what it copies, unless all three are enabled. The rank-wide middle is
@@ -130,7 +133,10 @@ def _padded(view: View, sites: list[Linear]) -> Terms:
     enabled = PARTS & {role_of(site) for site in view.sites if site.part is Part.ATTENTION}
     e, more = view.setup.compute_bytes, max(0, len(enabled) - 1)
     middle: Terms = {"rank": e * more} if more and adapter_rank(view.setup.adapter) else {}
-    return middle if not enabled or enabled == PARTS else add(middle, dict.fromkeys(sorted(enabled), e))
+    if not enabled or enabled == PARTS:
+        return middle
+    copied: Terms = dict.fromkeys(sorted(enabled), e)
+    return add(middle, copied)
 
 
 def _dense(view: View) -> list[Terms]:

@@ -202,6 +202,11 @@ REFERENCES: dict[str, Reference] = {
         "input tensors and output gradients by chunk",
         "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py",
     ),
+    "fsdp_flat": _source(
+        "PyTorch FSDP",
+        "`FlatParamHandle`: views are split from the flat parameter; `_post_backward_hook` leaves early in `no_sync`",
+        PYTORCH + "torch/distributed/fsdp/_flat_param.py",
+    ),
     "fsdp_retained": _source(
         "PyTorch FSDP",
         "`_register_post_backward_reshard_only_hook`: inputs of frozen units stay hooked",
