@@ -24,7 +24,7 @@ from planner.scenario import Scenario
 from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.distributed_shards import shard
 from profiler.trace.child.session import make_trace
-from profiler.trace.documents import Part, Target
+from profiler.trace.documents import Target
 from profiler.worker.steps import Loop
 from profiler.worker.tracker import Tracker, adopt_model, adopt_optimizer
 from profiler.worker.workloads import build, make_optimizers

@@ -1,7 +1,7 @@
 """Two real ranks of an FSDP2 job on gloo against their traces: every phase's peak, and what the difference is.
 
-Gloo has no reduce-scatter of its own: it copies the input, all-reduces the copy and splits it, and its thread may hold
-the copy past the call. The tracker first sees that copy when it is split. NCCL, which a trace follows, has no such copy.
+Gloo has no reduce-scatter of its own: it copies the input, all-reduces the copy and splits it, and its thread may
+hold the copy past the call. The tracker first sees that copy when it is split. NCCL, which a trace follows, has none.
 """
 
 import json
