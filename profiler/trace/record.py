@@ -109,6 +109,22 @@ class WorkspaceNote(Strict):
     estimate: bool = False
 
 
+class Instant(Strict):
+    """How instant mode went.
+
+    Attributes:
+        layers: Layers of the models that were run in place of the full one; empty if the full one was run.
+        period: Layers by which the pattern of layers repeats.
+        code: Why the full model was run, empty if it wasn't.
+        detail: More of it.
+    """
+
+    layers: tuple[Index, ...] = ()
+    period: Index = 0
+    code: ShortText = ""
+    detail: ShortText = ""
+
+
 class Trace(Strict):
     """A whole run.
 
@@ -131,6 +147,7 @@ class Trace(Strict):
         build_s: Seconds to build the model.
         trace_s: Seconds to run the steps.
         peak_resident_bytes: Host memory of the child at its peak, None if not known.
+        instant: What instant mode did, None where the full model was asked for.
     """
 
     kind: Literal["headroom_trace"] = "headroom_trace"
@@ -151,6 +168,7 @@ class Trace(Strict):
     build_s: Seconds
     trace_s: Seconds
     peak_resident_bytes: Bytes | None = None
+    instant: Instant | None = None
 
     def requests(self) -> Iterator[Event]:
         """The events as requests to an allocator."""
