@@ -18,16 +18,24 @@ PACKAGES: Final = ("torch", "transformers", "peft", "accelerate")
 MAX_TRACES: Final = 32
 
 
-def key_of(scenario_document: Mapping[str, Any], config: Mapping[str, Any], target: Target) -> str:
+def key_of(
+    scenario_document: Mapping[str, Any],
+    config: Mapping[str, Any],
+    target: Target,
+    *,
+    instant: bool = False,
+) -> str:
     """What a trace depends on, as a digest.
 
     Args:
         scenario_document: The scenario with every default filled in, as plain values.
         config: Keys of the model's config.json.
         target: The device whose step is followed.
+        instant: Extended from short models; equal to the full trace, but kept apart from what stands for itself.
     """
     content = {
         "format": TRACE_VERSION,
+        "instant": instant,
         "scenario": {name: scenario_document.get(name) for name in DECIDING},
         "config": dict(config),
         "target": target.model_dump(mode="json"),

@@ -23,6 +23,7 @@ def as_json(trace: Trace, seen: Answer, capacity_bytes: int | None) -> dict[str,
         "capacity_bytes": capacity_bytes,
         "ran_out": _ran_out_json(seen),
         "retries": seen.retries,
+        "instant": None if trace.instant is None else trace.instant.model_dump(),
         "workspaces": [note.model_dump() for note in trace.workspaces],
         "resident_bytes": trace.peak_resident_bytes,
         "target": trace.target.model_dump(),
@@ -58,6 +59,7 @@ def lines(trace: Trace, seen: Answer, capacity_bytes: int | None) -> Iterator[st
     """Peaks by phase with their kinds, the largest tensors, and where the card runs out."""
     versions = trace.versions
     yield f"torch {versions.torch}, transformers {versions.transformers}; {len(trace.events)} events"
+    yield from _instant_lines(trace)
     yield f"{'':34}{'allocated MiB':>15}{'reserved MiB':>15}"
     for figures in seen.phases:
         yield f"{figures.phase:34}{_mib(figures.peak_allocated_bytes)}{_mib(figures.peak_reserved_bytes or 0)}"
@@ -69,6 +71,16 @@ def lines(trace: Trace, seen: Answer, capacity_bytes: int | None) -> Iterator[st
         shape = "x".join(map(str, note.shape))
         yield f"  {_mib(note.bytes)} MiB  {note.name}  {note.module}  {note.op}  {shape} {note.dtype}".rstrip()
     yield from _card_lines(seen, capacity_bytes)
+
+
+def _instant_lines(trace: Trace) -> Iterator[str]:
+    instant = trace.instant
+    if instant is None:
+        return
+    if instant.code:
+        yield f"all layers run: {instant.code} {instant.detail}".rstrip()
+    else:
+        yield f"extended from {' and '.join(map(str, instant.layers))} layers, period {instant.period}"
 
 
 def _card_lines(seen: Answer, capacity_bytes: int | None) -> Iterator[str]:

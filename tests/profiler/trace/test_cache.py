@@ -31,6 +31,7 @@ def test_what_a_trace_depends_on_is_part_of_the_key() -> None:
         key(plain, GPT2 | {"n_layer": 3}),
         key(plain, target=Target(compute_capability=(8, 0))),
         key(plain, target=Target(attention="math")),
+        key_of(plain, GPT2, Target(), instant=True),
     ]
     assert len({key(plain), *others}) == len(others) + 1
 
