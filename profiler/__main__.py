@@ -48,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traced = commands.add_parser("trace", help="follow one step of a scenario file on shape-only tensors")
     traced.add_argument("file", help="scenario file, - for the standard input")
     traced.add_argument("--json", action="store_true", help="print the answer as JSON")
+    traced.add_argument(
+        "--instant", action="store_true", help="run few layers and extend exactly, or all and say why"
+    )
     traced.add_argument("--rank", type=int, default=0, metavar="R", help="rank of a divided job (default: 0)")
     traced.add_argument("--allocator", metavar="CONF", help="as PYTORCH_ALLOC_CONF")
     traced.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds (default: 600)")
@@ -64,7 +67,8 @@ def _trace(arguments: argparse.Namespace) -> int:
     try:
         settings = None if arguments.allocator is None else parse_settings(arguments.allocator)
         asked = ask(made, load_tables().gpus[made.worst.gpu_id].compute_capability, settings, arguments.rank)
-        options = asked.options.model_copy(update={"timeout_s": arguments.timeout})
+        given = {"timeout_s": arguments.timeout, "instant": arguments.instant}
+        options = asked.options.model_copy(update=given)
         options = TraceOptions.model_validate(options.model_dump())
     except ValueError as error:
         _say(_option_errors(error))

@@ -85,11 +85,13 @@ class TraceOptions(Strict):
 
     Attributes:
         target: The device whose step is followed.
+        instant: Run short models and extend, where that is exact.
         timeout_s: Wall clock for the whole job.
         memory_limit_bytes: Resident bytes of the child after which it is ended, None for no limit.
     """
 
     target: Target = Target()
+    instant: bool = False
     timeout_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 600.0
     memory_limit_bytes: Annotated[int, Field(ge=1, le=2**60)] | None = None
 

@@ -22,6 +22,7 @@ from profiler.events import Progress, Refused, Request, Result, Started
 from profiler.trace.child.autocast import cuda_lists
 from profiler.trace.child.distributed import Division
 from profiler.trace.child.fake import on_fake_cpu
+from profiler.trace.child.instant import instant_trace
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
 from profiler.trace.documents import Target, TraceOptions, Versions
@@ -56,8 +57,14 @@ def serve(channel: Channel, beat: Beat, request: Request, scenario: Scenario, op
         done = (step - 1 + _SHARES[phase]) / STEPS
         channel.send(Progress(step=step, steps=STEPS, phase=phase, fraction=done, code="tracing"))
 
+    def make(config: Mapping[str, Any], follow: OnPhase) -> Trace:
+        return make_trace(scenario, request.scenario, config, options.target, follow)
+
     try:
-        trace = make_trace(scenario, request.scenario, request.config, options.target, on_phase)
+        if options.instant:
+            trace = instant_trace(scenario, request.config, options.target, make, on_phase)
+        else:
+            trace = make(request.config, on_phase)
     except CannotBuildError as error:
         channel.send(Refused(remarks=(error.remark,)))
         return 0
