@@ -16,7 +16,8 @@ COMMUNICATION: Final = "communication"
 def part_of(scenario: Scenario, rank: int = 0) -> Part:
     """One rank's part of a scenario's job.
 
-    Gradients are reduced in fp32 where shards are fp32 and the loop is one's own, as torchtitan does; the
+    One's own loop cuts the loss along the vocabulary, as torchtitan's does; transformers' classes gather the logits
+    (`colwise_gather_output` in their plan). Gradients are reduced in fp32 where shards are fp32 and the loop is one's own, as torchtitan does; the
     Trainer reduces them as they come (accelerate's `set_mixed_precision`).
 
     Args:
@@ -36,6 +37,7 @@ def part_of(scenario: Scenario, rank: int = 0) -> Part:
         "copies": max(1, data // shards),
         "shards": shards,
         "tensor": parallel.tensor,
+        "loss": parallel.tensor > 1 and scenario.runtime.name == "generic",
         "sequence": parallel.sequence and parallel.tensor > 1,
         "bucket_mb": parallel.bucket_mb,
         "finds_unused": _finds_unused(scenario),
