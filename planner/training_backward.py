@@ -10,9 +10,10 @@ from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.inventory import Tensor
+from planner.memory.litgpt import longest_first
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
-from planner.training_flat import root_gradient_entries
+from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
 from planner.training_litgpt import head_gradients
 from planner.training_loss import (
@@ -305,6 +306,8 @@ def _layer_gradients(amount: float, formula: str, symbols: dict[str, int | float
 def _gradients(step: Step, params: int) -> list[Entry]:
     """Gradients that have come so far."""
     setup = step.setup
+    if is_flat(setup) and longest_first(setup):
+        return growing_gradients(step, params)
     counted = Phase.BACKWARD in gradient_phases(setup) or keeps_whole_gradients(setup)
     if counted or setup.parallel.offload.gradients != "none":
         return []

@@ -7,6 +7,7 @@ theirs too. While a loop accumulates (`no_sync`), gradients stay whole on every 
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
+from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
 from planner.training_setup import Setup
 from planner.training_states import keeps_whole_gradients
@@ -44,11 +45,11 @@ def flat_gradient_entries(step: Step) -> list[Entry]:
     params, e, n = flat_params(step), setup.gradient_bytes, setup.shard_gradients
     frozen = params - step.trained_params
     entries = []
-    if keeps_whole_gradients(setup):
+    if keeps_whole_gradients(setup) and not longest_first(setup):
         entries.append(
             _entry("whole_gradients", params * e, "P*e", {"P": params, "e": e}, FORWARD_AND_LOSS | BACKWARD)
         )
-    elif frozen:
+    elif frozen and not longest_first(setup):
         symbols = {"F": frozen, "N": n, "e": e}
         entries.append(_entry("frozen_gradients", ceil_div(frozen, n) * e, "ceil(F/N)*e", symbols, BACKWARD))
     if frozen:
@@ -57,6 +58,21 @@ def flat_gradient_entries(step: Step) -> list[Entry]:
             _entry("frozen_gradients", ceil_div(frozen, n) * e, "ceil(F/N)*e", symbols, OPTIMIZER_STEP)
         )
     return entries
+
+
+def growing_gradients(step: Step, params: int) -> list[Entry]:
+    """Whole gradients as they come, where the fullest micro-batch is the first: all but one unit's at the first layer.
+
+    Args:
+        step: The step.
+        params: Trained elements whose gradients have come; 0 means none have, with adapters.
+    """
+    setup = step.setup
+    whole = params if setup.adapter is None else flat_params(step) * bool(params)
+    n = 1 if keeps_whole_gradients(setup) else setup.shard_gradients
+    held, e = ceil_div(whole, n), setup.gradient_bytes
+    symbols = {"P": whole, "N": n, "e": e}
+    return [_entry("whole_gradients", held * e, "ceil(P/N)*e", symbols, BACKWARD)]
 
 
 def root_gradient_entries(step: Step) -> list[Entry]:

@@ -60,12 +60,18 @@ def divided(params: int, ranks: int, symbol: str = "P") -> tuple[int, str, dict[
     return ceil_div(params, ranks), f"ceil({symbol}/N)", {symbol: params, "N": ranks}
 
 
+def is_packed(setup: Setup, tensor: Tensor) -> bool:
+    """Whether a tensor is in the base's packed format; Lightning's plugin packs every linear, the head as well."""
+    head = setup.runtime == "litgpt" and tensor.place == "head" and tensor.is_matrix
+    return setup.quantized_base and (tensor.quantizable or head)
+
+
 def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
     """Weights by place in the model; packed ones with their block constants apart."""
-    packed = [t for t in tensors if t.quantizable] if setup.quantized_base else []
+    packed = [t for t in tensors if is_packed(setup, t)]
     plain: dict[Place, int] = {}
     for t in tensors:
-        if not (setup.quantized_base and t.quantizable):
+        if not is_packed(setup, t):
             plain[t.place] = plain.get(t.place, 0) + t.params
     entries = [_plain_weights(setup, place, name, plain[place]) for place, name in PLACES if plain.get(place)]
     if packed:

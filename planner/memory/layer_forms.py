@@ -20,7 +20,6 @@ PLAIN_SOFTMAX: Final = frozenset({
 })  # fmt: skip
 """Classes whose eager attention leaves the softmax in its input's format; all others ask for fp32."""
 FLASH_REPEATS_BEFORE: Final = (4, 48)
-QUANTIZED_INPUT_BYTES: Final = {2023: 2, 2024: 4}
 
 
 def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = True) -> LayerForm:
@@ -121,9 +120,7 @@ def kept_inputs(view: View, x: str, linears: Sequence[Linear], sites: Sequence[L
     setup = view.setup
     if setup.adapter is None:
         return act.shared_input(x, len(linears), given=given, e=setup.compute_bytes) if linears else {}
-    each = quantized_input_bytes(setup)
-    kept: Terms = {x: each * sum(linear.quantizable for linear in linears)} if each else {}
-    return add(kept, _adapter_inputs(view, x, sites, given)) if sites else kept
+    return _adapter_inputs(view, x, sites, given) if sites else {}
 
 
 def _adapter_inputs(view: View, x: str, sites: Sequence[Linear], given: int) -> Terms:
@@ -160,17 +157,6 @@ def adapter_masks(view: View) -> Terms:
         sites, out_sites = view.adapted(part)
         masks = add(masks, {reads: len(sites), ends: len(out_sites)})
     return {x: count for x, count in masks.items() if count}
-
-
-def quantized_input_bytes(setup: Setup) -> int:
-    """Bytes an element of the input that each 4-bit product keeps, 0 where it keeps none.
-
-    bitsandbytes up to 0.44 kept it (`MatMul4Bit.forward`: `ctx.tensors = (A, B)`), and LitGPT casts it anew for
-    every matrix: to bf16 in 2023, to the default compute type fp32 in 2024. Later versions keep the weight alone.
-    """
-    if setup.base not in {"nf4", "nf4_dq"} or setup.runtime != "litgpt" or not setup.version:
-        return 0
-    return QUANTIZED_INPUT_BYTES.get(setup.version[0], 0)
 
 
 def _attention(view: View, *, eager: bool) -> list[Terms]:

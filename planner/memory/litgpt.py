@@ -19,6 +19,8 @@ CAPS_SCORES: Final = frozenset({"gemma2"})
 """Model types with a soft cap on attention scores, which LitGPT composes step by step instead of calling a kernel."""
 PROMPTS: Final = frozenset({"adaption_prompt", "adaption_prompt_v2"})
 PARTS: Final = frozenset({"q", "k", "v"})
+KEEPS_INPUTS: Final = frozenset({2023, 2024})
+"""Years of LitGPT whose bitsandbytes (0.41, 0.42) keeps the input of a 4-bit product."""
 
 
 def litgpt_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = True) -> LayerForm:
@@ -26,25 +28,27 @@ def litgpt_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = 
     view = View(layer, model, setup, _sites(layer, setup), frozenset(), stream)
     reaches = stream or any(site.part is Part.ATTENTION for site in view.sites)
     capped = model.model_type in CAPS_SCORES and reaches
+    composed = reaches and composes_attention(layer, setup)
     parts = [_norms(view, reaches=reaches)]
     if reaches and layer.attention.kind is not AttentionKind.NONE:
-        parts += _attention(view, capped=capped)
+        parts += _attention(view, capped=capped, composed=composed)
     if layer.mlp.kind is MlpKind.MOE:
         parts += feed(view)
     elif layer.mlp.kind is not MlpKind.NONE:
         parts += _dense(view)
     if scales_outputs(setup):
         parts.append(_scaled_outputs(view))
+    parts.append(packed_inputs(view))
     widths, masks, e = widths_of(layer, model, setup), adapter_masks(view), setup.compute_bytes
-    if not capped:
+    if not capped and not composed:
         return LayerForm(add(*parts), widths, 0, 0, adapter_masks=masks)
     return LayerForm(
         add(*parts),
         widths,
-        capped_scores(e),
+        capped_scores(e) if capped else e,
         int(widths["n"]),
         adapter_masks=masks,
-        score_gradients=act.eager_score_gradients(e, upcast=True),
+        score_gradients=act.eager_score_gradients(e, upcast=capped),
     )
 
 
@@ -69,6 +73,42 @@ def untouched_layers(setup: Setup, num_layers: int) -> int:
 def scales_outputs(setup: Setup) -> bool:
     """LLaMA-Adapter's second version: every matrix's output gets a trained bias and scale, every norm is trained."""
     return setup.adapter is not None and setup.adapter.method == "adaption_prompt_v2"
+
+
+def longest_first(setup: Setup) -> bool:
+    """LitGPT of 2023 puts the longest sample into the first micro-batch (`longest_seq_ix`), random ones after it."""
+    return setup.runtime == "litgpt" and setup.version[:1] == (2023,)
+
+
+def packs(setup: Setup) -> bool:
+    """Whether 4-bit products keep what they read."""
+    year = setup.version[0] if setup.version else 0
+    return setup.runtime == "litgpt" and setup.base in {"nf4", "nf4_dq"} and year in KEEPS_INPUTS
+
+
+def packed_inputs(view: View) -> Terms:
+    """Inputs of 4-bit products: both norms' outputs, attention's output as a row, the feed-forward product.
+
+    bitsandbytes `MatMul4Bit.forward` holds its input as an attribute of the graph's node (`ctx.tensors = (A, B)`), for
+    nothing, where it needs a gradient; matrices that read one tensor share it.
+    """
+    setup, e = view.setup, view.setup.compute_bytes
+    if not packs(setup):
+        return {}
+    norms = (1 if view.stream else 0) + (0 if _one_norm(view) else 1)
+    if view.layer.mlp.kind is MlpKind.MOE:
+        return {"h": norms * e, "o": e, "xh": e, "xi": e}
+    return {"h": norms * e, "o": e, "i": e}
+
+
+def composes_attention(layer: Layer, setup: Setup) -> bool:
+    """LitGPT of 2023 left the one key and value of multi-query attention as it was, which no fused kernel takes.
+
+    `CausalSelfAttention.forward`: `if n_query_groups != 1` before the copies; later versions copy for training.
+    PyTorch's composed form (`_scaled_dot_product_attention_math`) keeps the scaled query and key and the softmax.
+    """
+    shape = layer.attention
+    return longest_first(setup) and shape.num_kv_heads == 1 and shape.num_heads > 1
 
 
 def capped_scores(e: int) -> int:
@@ -99,17 +139,17 @@ def _norms(view: View, *, reaches: bool) -> Terms:
     return scaled(one, max(0, norm_count(view.layer, view.model) - skipped))
 
 
-def _attention(view: View, *, capped: bool) -> list[Terms]:
+def _attention(view: View, *, capped: bool, composed: bool) -> list[Terms]:
     setup, e, shape = view.setup, view.setup.compute_bytes, view.layer.attention
     reads, outs = view.linears(Part.ATTENTION)
     sites, out_sites = view.adapted(Part.ATTENTION)
     first = reads[:1]
-    grouped = shape.num_kv_heads != shape.num_heads
+    grouped = shape.num_kv_heads != shape.num_heads and not composed
     heads: Terms = {"q": 2 * e, "o": e} if grouped else {"q": 2 * e, "k": 2 * e, "v": e}
     parts: list[Terms] = [
         kept_inputs(view, "h", first, sites, view.norm_output_bytes),
         heads,
-        {} if capped else {"o": e, "n": 4},
+        {} if capped or composed else {"o": e, "n": 4},
         kept_inputs(view, "o", outs, out_sites, e) if setup.adapter is not None else {"o": e},
         _padded(view, sites),
     ]

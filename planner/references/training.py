@@ -202,6 +202,11 @@ REFERENCES: dict[str, Reference] = {
         "input tensors and output gradients by chunk",
         "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py",
     ),
+    "packed_inputs": _source(
+        "bitsandbytes 0.42, 4-bit product",
+        "`MatMul4Bit.forward`: `ctx.tensors = (A, B)`; `dequantize_4bit(B, quant_state).to(A.dtype)`",
+        "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.42.0/bitsandbytes/autograd/_functions.py",
+    ),
     "fsdp_flat": _source(
         "PyTorch FSDP",
         "`FlatParamHandle`: views are split from the flat parameter; `_post_backward_hook` leaves early in `no_sync`",
