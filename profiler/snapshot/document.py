@@ -14,8 +14,8 @@ from profiler.allocator.rules import SMALL_BYTES
 from profiler.allocator.settings import NO_ROUNDUP, NUM_ROUNDUP_INTERVALS, AllocatorSettings
 from profiler.snapshot.errors import MemoryFileError
 
-MAX_RECORDS: Final = 4_000_000
-"""Blocks and events in all; values that a file shares are counted each time they are met."""
+MAX_RECORDS: Final = 1_500_000
+"""Segments, blocks and events in all; values that a file shares are counted each time they are met."""
 
 MAX_DEVICES: Final = 512
 MAX_BYTES: Final = 2**62
@@ -184,7 +184,7 @@ class _Reader:
         size = _whole(value, "total_size", where, MAX_BYTES)
         address = _whole(value, "address", where, MAX_ADDRESS)
         kind = value.get("segment_type")
-        if kind not in {"large", "small"}:
+        if kind not in ("large", "small"):
             raise MemoryFileError(
                 "missing" if kind is None else "bad_value", f"{where}.segment_type", allowed="large, small"
             )

@@ -43,4 +43,4 @@ def _old_pickle(data: bytes, as_text: MemoryFileError) -> MemoryFile:
     try:
         return read_snapshot(data)
     except MemoryFileError as problem:
-        raise as_text if problem.code in {"not_pickle", "truncated"} else problem from None
+        raise as_text if problem.code in {"not_pickle", "not_plain", "truncated"} else problem from None

@@ -25,16 +25,18 @@ from profiler.snapshot.errors import MemoryFileError
 
 MAX_FILE_BYTES: Final = 64 * MIB
 MAX_TEXT_BYTES: Final = MIB
-MAX_OBJECT_BYTES: Final = GIB
+MAX_OBJECT_BYTES: Final = 5 * GIB // 4
 """The most that the values of a file may take."""
 
 _STOP: Final = ord(".")
+_PROTOCOL: Final = 0x80
 _TEXTS: Final = {0x8C: 1, ord("X"): 4, 0x8D: 8}
 """Opcodes of texts (`SHORT_BINUNICODE`, `BINUNICODE`, `BINUNICODE8`) with the bytes of their length."""
 
 _COST_BYTES: Final = {
-    b"}": 240, b"d": 240, b"]": 88, b"l": 88, b"\x86": 56, b"t": 56, b"\x8c": 56, b"X": 56, b"V": 56, b"J": 32,
-    b"M": 32, b"I": 32, b"L": 32, b"\x8a": 40, b"G": 24, b"F": 24, b"\x94": 16, b"q": 16, b"(": 8,
+    b"}": 240, b"d": 240, b"]": 88, b"l": 88, b"\x86": 56, b"t": 56, b"\x8c": 56, b"X": 56, b"V": 56, b"J": 40,
+    b"M": 40, b"I": 40, b"L": 40, b"\x8a": 40, b"G": 32, b"F": 32, b"h": 24, b"g": 24, b"K": 24, b"j": 16,
+    b"N": 16, b")": 16, b"\x88": 16, b"\x89": 16, b"\x94": 16, b"q": 16, b"(": 8,
 }  # fmt: skip
 """What one object of each opcode takes at least in CPython 3.11 on 64 bits, its place in a list included."""
 
@@ -145,9 +147,11 @@ _ARGUMENT_BYTES: Final = 10
 def _refuse(data: bytes, position: int) -> NoReturn:
     """Say why the opcode at a position is not let through."""
     opcode = data[position]
+    if position == 0 and opcode == _PROTOCOL and len(data) > 1:
+        raise MemoryFileError("not_plain", name=f"protocol {data[1]}", offset=position)
     if opcode in _KNOWN and len(data) - position < _ARGUMENT_BYTES:
         raise MemoryFileError("truncated", bytes=len(data))
-    if position == 0:
+    if position == 0 and opcode not in _NAMES:
         raise MemoryFileError("not_pickle", detail="")
     raise MemoryFileError("not_plain", name=_NAMES.get(opcode, hex(opcode)), offset=position)
 

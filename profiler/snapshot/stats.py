@@ -13,7 +13,7 @@ _METRICS: Final = (
 )
 _NAME: Final = (
     rf"(?:{_METRICS})\.(?:current|peak|allocated|freed)"
-    r"|num_(?:alloc_retries|ooms|sync_all_streams|device_alloc|device_free|oom_rejections)|max_split_size"
+    r"|num_(?:alloc_retries|ooms|sync_all_streams|device_alloc|device_free|oom_rejections)"
 )
 _IS_NAME: Final = re.compile(_NAME)
 _PAIR: Final = re.compile(rf"(?<![\w.])({_NAME})['\"]?\s{{0,40}}[,:=|]?\s{{0,40}}(\d{{1,19}})(?![\w.])")
