@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -28,9 +29,21 @@ def test_the_page_stays_on_this_machine_and_keeps_its_guards() -> None:
     assert server["enableCORS"] is True
     assert server["enableXsrfProtection"] is True
     assert not server.get("enableAgentApi")
-    assert server["maxUploadSize"] <= 5
+    assert server["maxUploadSize"] <= 64
     assert PAGE["browser"]["gatherUsageStats"] is False
     assert PAGE["client"]["showErrorDetails"] in {"type", "none"}
+
+
+def test_every_uploader_sets_its_own_limit() -> None:
+    calls = [
+        node
+        for path in (ROOT / "ui").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("file_uploader")
+    ]
+    assert len(calls) >= 5
+    for call in calls:
+        assert "max_upload_size" in {word.arg for word in call.keywords}, ast.unparse(call)
 
 
 def test_the_page_has_both_themes_in_full() -> None:

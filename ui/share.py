@@ -9,7 +9,7 @@ from planner.issues import Issue, Severity
 from ui.issue_words import issue_html
 from ui.pages.frame import Frame
 from ui.state import PARAM, link_text, load
-from ui.uploads import read_scenario_file
+from ui.uploads import MOST_MIB, read_scenario_file
 
 _ISSUES: Final = "file_issues"
 
@@ -28,7 +28,13 @@ def draw_share(frame: Frame) -> None:
             key="scenario_download",
             on_click="ignore",
         )
-        st.file_uploader(words("share.upload"), type="json", key="scenario_file", on_change=_take)
+        st.file_uploader(
+            words("share.upload"),
+            type="json",
+            key="scenario_file",
+            on_change=_take,
+            max_upload_size=MOST_MIB,
+        )
         issues: tuple[Issue, ...] = st.session_state.get(_ISSUES, ())
         for issue in issues:
             tone = "bad" if issue.severity is Severity.ERROR else "tight"

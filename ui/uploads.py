@@ -1,6 +1,6 @@
 """What somebody pasted or uploaded, read as JSON; a config.json or a scenario file."""
 
-from typing import Any
+from typing import Any, Final
 
 from planner.checks.codes import make
 from planner.issues import Issue
@@ -8,6 +8,9 @@ from planner.link import tolerant
 from planner.scenario import to_document
 from planner.validation import document_from_text
 from ui.document import Document
+
+MOST_MIB: Final = 5
+"""Largest config.json or scenario file. The server takes larger files, for memory snapshots alone."""
 
 CONFIG_FIELD = "model.config"
 

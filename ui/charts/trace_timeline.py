@@ -23,8 +23,11 @@ UNKNOWN: Final = "unknown"
 """A part that nothing tells the owner of: in a recorded run only."""
 
 STACK: Final[tuple[str, ...]] = (*(category.value for category in Category), UNKNOWN)
-PALE: Final = frozenset({Category.ALLOCATOR.value})
-"""Always paler: its colour is also that of the libraries' workspaces, beside which it lies."""
+PALE: Final = frozenset({Category.ALLOCATOR.value, UNKNOWN})
+"""Always paler: one has the colour of the libraries' workspaces beside which it lies, the other has none."""
+
+RESTING: Final = frozenset({Category.WEIGHTS.value, Category.OPTIMIZER.value})
+"""Parts that rest in a recorded run, which has no steps to tell it from."""
 
 BELOW_FRAC: Final = 0.04
 LABEL_FROM_FRAC: Final = 0.065
@@ -198,7 +201,7 @@ def _parts(fig: Drawing, points: Sequence[Point], xs: list[float], words: Words)
             mode="lines",
             stackgroup="parts",
             line={"width": 0, "color": color, "shape": "hv"},
-            fillcolor=faded(color, 0.5) if name in PALE or _rests(points, sizes) else color,
+            fillcolor=faded(color, 0.5) if name in PALE or _rests(name, points, sizes) else color,
             name=name,
             hoverinfo="skip",
         )
@@ -214,11 +217,11 @@ def _parts(fig: Drawing, points: Sequence[Point], xs: list[float], words: Words)
     )
 
 
-def _rests(points: Sequence[Point], sizes: Sequence[int]) -> bool:
+def _rests(name: str, points: Sequence[Point], sizes: Sequence[int]) -> bool:
     """Whether a part is there throughout the last step, hardly smaller at one moment than at another."""
     last = max((point.step for point in points), default=0)
     if last == 0:
-        return False
+        return name in RESTING
     here = [size for point, size in zip(points, sizes, strict=True) if point.step == last]
     return min(here) >= 0.5 * max(here)
 

@@ -15,7 +15,7 @@ from ui.document import Document
 from ui.examples import STORIES, story_document
 from ui.issue_words import issue_html
 from ui.state import edit
-from ui.uploads import read_scenario_file
+from ui.uploads import MOST_MIB, read_scenario_file
 from ui.words import Words
 
 LETTERS: Final = ("B", "C")
@@ -176,6 +176,7 @@ def _bring(letter: str, words: Words) -> None:
         words("compare.choose.file"),
         type="json",
         key=f"compare_file_{letter}",
+        max_upload_size=MOST_MIB,
         on_change=_take,
         args=(letter, f"compare_file_{letter}", lambda upload: read_scenario_file(upload.getvalue())),
     )

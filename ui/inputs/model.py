@@ -11,7 +11,7 @@ from ui.document import Document, put
 from ui.inputs.desk import Desk
 from ui.numbers import short_count
 from ui.state import bind, edit
-from ui.uploads import read_config
+from ui.uploads import MOST_MIB, read_config
 
 OWN_CONFIG: Final = "config"
 _ISSUES: Final = "config_issues"
@@ -53,7 +53,9 @@ def _bring(desk: Desk) -> None:
             placeholder=words("model.paste_example"),
             on_change=lambda: _take(st.session_state["config_text"]),
         )
-    st.file_uploader(words("model.upload"), type="json", key="config_file", on_change=_take_file)
+    st.file_uploader(
+        words("model.upload"), type="json", key="config_file", on_change=_take_file, max_upload_size=MOST_MIB
+    )
     issues: tuple[Issue, ...] = st.session_state.get(_ISSUES, ())
     for issue in issues:
         desk.say(issue)

@@ -27,6 +27,8 @@ from ui.measure.states import ENDED_WITHOUT_RESULT, State
 from ui.measure.view import View, view_of
 from ui.pages.frame import Frame, begin
 from ui.share import draw_share
+from ui.trace import snapshots
+from ui.trace.snapshot_view import draw_snapshot
 from ui.words import Safe, Words
 
 LAST_LINES = 20
@@ -37,6 +39,10 @@ def draw() -> None:
     """Draw the page."""
     frame = begin()
     words = frame.words
+    memory = snapshots.opened()
+    if memory is not None:
+        draw_snapshot(memory, frame.plan, words)
+        return
     report = actions.opened()
     if report is not None:
         _opened(frame, report)
@@ -101,6 +107,7 @@ def _without_result(frame: Frame, view: View) -> None:
         with st.container(gap="xsmall", key="measure_do"):
             draw_do(view, copy, words)
             _open_report(words)
+            snapshots.draw_open(words)
             _terminal(words)
     st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
 
@@ -259,6 +266,7 @@ def _foot_row(words: Words) -> None:
             _terminal(words)
         with st.container(gap="xsmall", key="measure_open"):
             _open_report(words)
+            snapshots.draw_open(words)
 
 
 def _terminal(words: Words) -> None:

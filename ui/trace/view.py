@@ -17,9 +17,9 @@ from ui.measure.result import total
 from ui.measure.sizes import decimals_for, gap, part, size
 from ui.names import card_name
 from ui.numbers import DASH, TIMES, percent, whole
+from ui.tokens import variable
 from ui.trace import wording
 from ui.trace.result import Result
-from ui.tokens import variable
 from ui.words import Safe, Words
 
 PHASE: Final = "trace_phase"
@@ -84,11 +84,9 @@ def legend(names: Iterable[str], words: Words, *, stops: bool) -> Safe:
 
 def part_swatch(name: str) -> Safe:
     """The colour of a part, grey for what has no owner; never hatched, as nothing here is estimated."""
-    category = wording.swatch_class(name)
-    if category is None:
-        return Safe('<i class="sw" style="--part:var(--muted)"></i>')
+    color = variable(Category(name)) if name in set(Category) else "--muted"
     pale = ";opacity:.5" if name in trace_timeline.PALE else ""
-    return Safe(f'<i class="sw" style="--part:var({variable(category)}){pale}"></i>')
+    return Safe(f'<i class="sw" style="--part:var({color}){pale}"></i>')
 
 
 def escaped_name(name: str, words: Words) -> Safe:

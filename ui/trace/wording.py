@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from planner.ledger import Category, Layer, Phase
+from planner.ledger import Layer, Phase
 from profiler.documents import Remark
 from profiler.job_types import Snapshot
 from profiler.trace.answer import Stop
@@ -17,7 +17,6 @@ from ui.trace.result import Result
 from ui.words import Safe, Words
 
 PROGRESS: Final = frozenset({"building", "tracing", "extending", "writing"})
-ANSWERED: Final = frozenset({"good", "fair"})
 
 
 def part_name(name: str, words: Words) -> str:
@@ -242,8 +241,3 @@ def ended(state: str, seen: Snapshot, words: Words) -> Safe:
         code=seen.signal or seen.exit_code,
         limit=duration(seen.elapsed_s, words),
     )
-
-
-def swatch_class(name: str) -> Category | None:
-    """The category whose colour a part has, None for what has no owner."""
-    return Category(name) if name in set(Category) else None
