@@ -91,17 +91,18 @@ class Categories:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[int, str] = {}
+        # With the frame itself, so that its id stays its own.
+        self._kinds: dict[int, tuple[Any, str]] = {}
 
     def of(self, stack: Stack) -> str:
-        """The planner's category, or `UNKNOWN`. The stack must live as long as this object."""
+        """The planner's category, or `UNKNOWN`."""
         kinds = self._kinds
         for value in islice(stack, MAX_READ):
-            kind = kinds.get(id(value))
-            if kind is None:
-                kind = kinds[id(value)] = _category(_frame(value))
-            if kind != UNKNOWN:
-                return kind
+            known = kinds.get(id(value))
+            if known is None:
+                known = kinds[id(value)] = value, _category(_frame(value))
+            if known[1] != UNKNOWN:
+                return known[1]
         return UNKNOWN
 
 
