@@ -19,7 +19,9 @@ _GRAPHS: Final = ("cuda_graph_bytes",)
 _CONTEXT: Final = ("cuda_context_bytes",)
 
 FEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "allocator_slack_moving_frac": ("device_used_bytes",),
+    "allocator_loaded_frac": ("device_used_bytes",),
+    "allocator_retained_frac": ("device_used_bytes",),
+    "training_modules_bytes": ("device_used_bytes",),
     "cuda_context_hopper_bytes": _CONTEXT,
     "nccl_communicator_bytes": _CONTEXT,
     "vllm_sampler_bytes_per_logit": _PEAK,

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.hardware import Tables
-from planner.ledger import TRAINING_PHASES, Category, Entry, Layer, Ledger, Phase, make_ledger
-from planner.memory import runtime
+from planner.ledger import TRAINING_PHASES, Entry, Ledger, make_ledger
 from planner.memory.inventory import Division, Tensor, inventory
 from planner.memory.layer_view import LayerForm
-from planner.memory.terms import item
 from planner.memory.trainable import adapter_tensors
 from planner.model.spec import ModelSpec
-from planner.placement import Share, usable_bytes
+from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_backward import backward_entries
+from planner.training_cache import cache_entry
 from planner.training_flat import flat_gradient_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
@@ -111,7 +110,7 @@ def _ledger(
         *runtime_entries(share, scenario, tables),
     ]
     live = make_ledger(entries, TRAINING_PHASES)
-    return make_ledger([*entries, _allocator_cache(share, live, scenario, tables)], TRAINING_PHASES)
+    return make_ledger([*entries, cache_entry(share, setup, live, scenario, tables)], TRAINING_PHASES)
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:
@@ -151,24 +150,3 @@ def _whole(model: ModelSpec) -> Share:
 def _offloaded(setup: Setup, entries: list[Entry]) -> list[Entry]:
     """Weights kept in host memory or on disk leave the device."""
     return [] if setup.parallel.offload.parameters != "none" else entries
-
-
-def _allocator_cache(share: Share, live: Ledger, scenario: Scenario, tables: Tables) -> Entry:
-    """What the allocator holds beyond live tensors: a share of all, and of what comes and goes if the card has room.
-
-    A full card does not end the step: what is cached is given back first (`release_cached_blocks`).
-    """
-    peak, rest = live.peak(Layer.ALLOCATED)[1], live.phase_bytes(Phase.REST, Layer.ALLOCATED)
-    least, moving = runtime.slack_fracs(scenario.runtime.allocator, tables)
-    formula, symbols = "max(ceil(f*A), ceil(g*(A - R)))", {"f": least, "A": peak, "g": moving, "R": rest}
-    size = -(-moving * (peak - rest) // 1)
-    usable = usable_bytes(share)[0]
-    if usable is not None:
-        used = live.peak(Layer.PROCESS)[1]
-        formula = "max(ceil(f*A), min(ceil(g*(A - R)), U - M))"
-        symbols |= {"U": usable, "M": used}
-        size = min(size, usable - used)
-    return item(
-        Category.ALLOCATOR, "allocator_cache", max(-(-least * peak // 1), size), formula, symbols,
-        "allocator_slack", layer=Layer.RESERVED, estimate=True,
-    )  # fmt: skip

@@ -177,6 +177,7 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
             layer=Layer.PROCESS,
             estimate=True,
         ),
+        *_kernel_modules(context, tables),
         item(
             Category.CONTEXT,
             "nccl_buffers",
@@ -188,6 +189,17 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
             estimate=True,
         ),
     ]
+
+
+def _kernel_modules(context: int, tables: Tables) -> list[Entry]:
+    """Kernels of the libraries a step calls, loaded beside the context of an idle process; none without a context."""
+    amount = runtime.modules_bytes(tables) if context else 0
+    return [
+        item(
+            Category.CONTEXT, "kernel_modules", amount, "c", {"c": amount}, "kernel_modules",
+            layer=Layer.PROCESS, estimate=True,
+        )
+    ]  # fmt: skip
 
 
 def _te_workspace(share: Share, scenario: Scenario) -> list[Entry]:

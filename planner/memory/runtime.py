@@ -1,5 +1,6 @@
 """What the runtime adds: library workspaces, the CUDA context, communication libraries, the allocator's cache."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
@@ -11,6 +12,9 @@ WORKSPACE_THREADS: Final = 2
 CONTEXT_FALLBACK: Final = 480 * MIB
 """Where the tables hold no constant: PyTorch 2.1 on an A100 with lazy loading (0.47 GiB)."""
 
+MODULES_FALLBACK: Final = 380 * MIB
+"""Where the tables hold no constant: the same as theirs."""
+
 NCCL_BYTES: Final = 512 * MIB
 """A communicator's buffers, about half a GiB each; the number of communicators is that of the parallel dimensions."""
 
@@ -18,8 +22,26 @@ SLACK_DEFAULT: Final = 0.07
 SLACK_EXPANDABLE: Final = 0.02
 """Median of reserved / allocated - 1 over 12 traced runs replayed through the allocator's rules."""
 
-SLACK_MOVING: Final = 0.3
+SLACK_RETAINED: Final = 0.35
+SLACK_LOADED: Final = 0.4
 """Where the tables hold no constant: the same as theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackFracs:
+    """Shares of what the allocator holds on top.
+
+    Attributes:
+        least: Of the fullest moment.
+        keeps_sets: Whether blocks cut for one set of tensors stay its own (not with expandable segments).
+        retained: Of the gradients FSDP retains, which split the blocks they are cut from.
+        loaded: Of what was loaded whole before it was divided.
+    """
+
+    least: float
+    keeps_sets: bool
+    retained: float
+    loaded: float
 
 
 def cublas_workspace_bytes(gpu: Gpu) -> int:
@@ -47,22 +69,32 @@ def context_bytes(gpu: Gpu, tables: Tables) -> int:
         return CONTEXT_FALLBACK
 
 
+def modules_bytes(tables: Tables) -> int:
+    """Kernels that a training step loads after the context is there (cuBLAS, flash attention, Triton, bitsandbytes)."""
+    own = tables.constants.get("training_modules_bytes")
+    return int(own.value) if own else MODULES_FALLBACK
+
+
 def nccl_bytes(communicators: int, tables: Tables) -> int:
     """Communicator buffers outside PyTorch's allocator."""
     own = tables.constants.get("nccl_communicator_bytes")
     return communicators * int(own.value if own else NCCL_BYTES)
 
 
-def slack_fracs(allocator: str | None, tables: Tables) -> tuple[float, float]:
-    """What the caching allocator holds on top: shares of the fullest moment, and of what comes and goes in a step.
-
-    Blocks are cut for tensors of one length and freed again; the next, longer or shorter, find no fit, and blocks of
-    FSDP's own streams wait for each other. Expandable segments grow and shrink in place and have the first share only.
-    """
-    if allocator == "expandable_segments":
-        return _constant("allocator_slack_expandable_frac", SLACK_EXPANDABLE, tables), 0.0
-    default = _constant("allocator_slack_default_frac", SLACK_DEFAULT, tables)
-    return default, _constant("allocator_slack_moving_frac", SLACK_MOVING, tables)
+def slack_fracs(allocator: str | None, tables: Tables) -> SlackFracs:
+    """What the caching allocator holds on top; expandable segments grow and shrink in place and have the least only."""
+    expandable = allocator == "expandable_segments"
+    least = (
+        _constant("allocator_slack_expandable_frac", SLACK_EXPANDABLE, tables)
+        if expandable
+        else _constant("allocator_slack_default_frac", SLACK_DEFAULT, tables)
+    )
+    return SlackFracs(
+        least=least,
+        keeps_sets=not expandable,
+        retained=_constant("allocator_retained_frac", SLACK_RETAINED, tables),
+        loaded=_constant("allocator_loaded_frac", SLACK_LOADED, tables),
+    )
 
 
 def _constant(name: str, fallback: float, tables: Tables) -> float:

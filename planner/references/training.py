@@ -152,6 +152,12 @@ REFERENCES: dict[str, Reference] = {
     "cuda_context": Reference(
         "Readings of an idle process by architecture", "hardware constants", "", "published_measurement"
     ),
+    "kernel_modules": Reference(
+        "CUDA loads kernels when they are first called",
+        "lazy loading; what a step's own kernels add to the context, from published readings of the device",
+        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/lazy-loading.html",
+        "published_measurement",
+    ),
     "nccl_buffers": Reference(
         "Half a GiB a communicator",
         "NCCL issue 864 and published logs",
@@ -159,8 +165,9 @@ REFERENCES: dict[str, Reference] = {
         "published_measurement",
     ),
     "allocator_slack": Reference(
-        "PyTorch caching allocator: traced steps replayed, and used bytes of published runs",
-        "median of reserved / allocated; share of what comes and goes; `release_cached_blocks` where the card is full",
+        "PyTorch caching allocator: blocks are cut to what first asked for them",
+        "`get_free_block` takes the smallest that fits; `release_cached_blocks` where the card is full; shares from "
+        "used bytes of published runs",
         PYTORCH + "c10/cuda/CUDACachingAllocator.cpp",
         "published_measurement",
     ),

@@ -262,22 +262,6 @@ def test_optimizer_in_backward_holds_one_gradient_at_a_time() -> None:
     assert not found.total("step_temporary")
 
 
-def test_the_allocator_caches_what_comes_and_goes_as_far_as_the_card_has_room() -> None:
-    def cache(memory_gib: int) -> tuple[int, Ledger]:
-        rows = [{"gpu": cases.CARD, "count": 1, "memory_bytes": memory_gib * GIB}]
-        training = {"checkpointing": "none", "sequence_length": 4096}
-        found = cases.ledger(cases.LLAMA_1B, hardware={"devices": rows}, training=training)
-        return found.total("allocator_cache"), found
-
-    roomy, live = cache(200)
-    peak, rest = live.peak(Layer.ALLOCATED)[1], live.phase_bytes(Phase.REST, Layer.ALLOCATED)
-    assert roomy == pytest.approx(0.3 * (peak - rest), rel=1e-6)
-    squeezed, found = cache(24)
-    assert 0.07 * peak < squeezed < roomy
-    assert found.peak()[1] == 24 * GIB
-    assert cache(8)[0] == pytest.approx(0.07 * peak, rel=1e-6)
-
-
 def test_equal_stages_on_equal_cards_are_worked_out_once() -> None:
     rows = [
         {"gpu": cases.CARD, "count": 3},

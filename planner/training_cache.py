@@ -1,0 +1,178 @@
+"""What the caching allocator holds beyond live tensors: blocks cut for one set of tensors that another can't use.
+
+A block is cut to the tensor that first asked for it and is given to a later one only if that fits; the rest of it stays
+behind. So the sets that come and go one after the other in a step (the layers' tensors, the logits, the optimizer's
+temporaries) each keep their own blocks, and what is reserved is nearer to their sum than to the fullest moment.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from planner.hardware import Tables
+from planner.ledger import Category, Entry, Layer, Ledger, Phase
+from planner.memory import runtime
+from planner.memory.terms import item
+from planner.placement import Share, usable_bytes
+from planner.scenario import Scenario
+from planner.training_loss import REBINDS_BEFORE
+from planner.training_setup import Setup
+
+RETAINED: Final = "retained_gradients"
+PACKED: Final = "quantized_weights"
+RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
+"""Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
+SETS: Final = "max(0, R + O + W - T + max(Q, T) + ceil(g*T) + Z + S + ceil(l*D) - A)"
+ROOM: Final = "max(ceil(f*A), U - M)"
+
+Amount = Any
+"""Bytes: a number, or an array of them in a sweep."""
+
+
+class Sums(Protocol):
+    """What is read from a ledger; a sweep answers with arrays."""
+
+    def phase_bytes(self, phase: Phase, layer: Layer = ...) -> Amount:
+        """Bytes alive in a phase up to a layer."""
+
+    def peak(self, layer: Layer = ...) -> tuple[Any, Amount]:
+        """The fullest phase and its bytes."""
+
+    def category_bytes(self, phase: Phase, category: Category, but: Phase | None = None) -> Amount:
+        """Allocated bytes of one category alive in a phase."""
+
+    def total(self, *names: str) -> Amount:
+        """Bytes of the entries with these names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The sets of blocks of a step, in allocated bytes.
+
+    Attributes:
+        peak: Fullest moment (A).
+        rest: Between steps (R).
+        step: The optimizer step's own temporaries (O).
+        working: What the layers add to the rest, forward or backward, logits left out (W).
+        logits: Logits and loss at their fullest, with the 16-bit logits that made room before (Q).
+        retained: Gradients that FSDP holds to the end of the backward pass, counted in `working` (T). They come when
+            the logits have gone and are cut from their blocks, as far as those go.
+        renewed: Gradients that are there between steps but not in the forward pass, made anew in every step (Z).
+        streams: Gathered units of the first FSDP, whose streams have blocks of their own (S).
+        loaded: Packed weights of the other ranks, which were loaded here before they were divided (D).
+    """
+
+    peak: Amount
+    rest: Amount
+    step: Amount
+    working: Amount
+    logits: Amount
+    retained: Amount
+    renewed: Amount
+    streams: Amount
+    loaded: Amount
+
+
+def parts_of(
+    ledger: Sums, setup: Setup, shard: int, larger: Callable[[Amount, Amount], Amount] = max
+) -> Parts:
+    """The parts from the sums of a ledger without its cache."""
+    rest = ledger.phase_bytes(Phase.REST, Layer.ALLOCATED)
+    sharded = setup.parallel.sharding == "fsdp" and shard > 1
+    own_streams = sharded and setup.runtime in RECORDS_STREAMS
+    gradients = ledger.category_bytes(Phase.OPTIMIZER_STEP, Category.GRADIENTS, but=Phase.REST)
+    logits = ledger.category_bytes(Phase.LOSS, Category.LOGITS)
+    if rebinds_logits(setup):
+        logits += ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
+    renewed = ledger.category_bytes(Phase.REST, Category.GRADIENTS, but=Phase.FORWARD)
+    streams = ledger.category_bytes(Phase.BACKWARD, Category.COMMUNICATION) if own_streams else 0
+    forward, backward = (
+        ledger.phase_bytes(phase, Layer.ALLOCATED) - ledger.category_bytes(phase, Category.LOGITS)
+        for phase in (Phase.FORWARD, Phase.BACKWARD)
+    )
+    return Parts(
+        peak=ledger.peak(Layer.ALLOCATED)[1],
+        rest=rest,
+        step=larger(0, ledger.phase_bytes(Phase.OPTIMIZER_STEP, Layer.ALLOCATED) - rest - gradients),
+        working=larger(larger(forward, backward) - rest, 0),
+        logits=logits,
+        retained=ledger.total(RETAINED),
+        renewed=renewed,
+        streams=streams,
+        loaded=(shard - 1) * ledger.total(PACKED) if sharded and setup.runtime == "hf_trainer" else 0,
+    )
+
+
+def rebinds_logits(setup: Setup) -> bool:
+    """Whether the 16-bit logits are gone when the loss is fullest (their block stays)."""
+    old = setup.runtime == "hf_trainer" and bool(setup.version) and setup.version < REBINDS_BEFORE
+    return old and setup.compute_bytes < 4 and setup.training.loss != "fused_linear"
+
+
+def cache_bytes(
+    parts: Parts,
+    fracs: runtime.SlackFracs,
+    room: Amount | None,
+    *,
+    ceil: Callable[[Amount], Amount],
+    larger: Callable[[Amount, Amount], Amount] = max,
+    smaller: Callable[[Amount, Amount], Amount] = min,
+) -> Amount:
+    """Cached bytes: the sets' sum less the fullest moment, as far as the card has room.
+
+    A full card does not end the step: what is cached is given back first (`release_cached_blocks`), but for a share of
+    the fullest moment that stays in pieces between live tensors.
+
+    Args:
+        parts: The sets.
+        fracs: Shares from the tables.
+        room: Usable less process bytes; None where the card's size is not known.
+        ceil: Rounds up.
+        larger: The larger of two amounts.
+        smaller: The smaller of two.
+    """
+    pieces = ceil(fracs.least * parts.peak)
+    if not fracs.keeps_sets:
+        return pieces
+    p = parts
+    total = p.rest + p.step + p.working - p.retained + larger(p.logits, p.retained)
+    total = total + p.renewed + p.streams
+    size = total + ceil(fracs.retained * p.retained) + ceil(fracs.loaded * p.loaded) - p.peak
+    size = larger(size, 0)
+    return size if room is None else smaller(size, larger(pieces, room))
+
+
+def cache_entry(share: Share, setup: Setup, live: Ledger, scenario: Scenario, tables: Tables) -> Entry:
+    """The cache as a ledger entry."""
+    fracs, parts = runtime.slack_fracs(scenario.runtime.allocator, tables), parts_of(live, setup, share.shard)
+    usable, used = usable_bytes(share)[0], live.peak(Layer.PROCESS)[1]
+    room = None if usable is None else usable - used
+    size = cache_bytes(parts, fracs, room, ceil=_ceil)
+    formula, symbols = "ceil(f*A)", {"f": fracs.least, "A": parts.peak}
+    if fracs.keeps_sets:
+        formula, symbols = SETS, {"A": parts.peak}
+        symbols |= {
+            "R": parts.rest,
+            "O": parts.step,
+            "W": parts.working,
+            "Q": parts.logits,
+            "T": parts.retained,
+        }
+        symbols |= {
+            "g": fracs.retained,
+            "Z": parts.renewed,
+            "S": parts.streams,
+            "l": fracs.loaded,
+            "D": parts.loaded,
+        }
+        if usable is not None:
+            formula = f"min({SETS}, {ROOM})"
+            symbols |= {"f": fracs.least, "U": usable, "M": used}
+    return item(
+        Category.ALLOCATOR, "allocator_cache", size, formula, symbols, "allocator_slack",
+        layer=Layer.RESERVED, estimate=True,
+    )  # fmt: skip
+
+
+def _ceil(amount: float) -> int:
+    return int(-(-amount // 1))

@@ -1,0 +1,92 @@
+"""What the allocator caches: the sets of a step keep their own blocks as long as the card has room."""
+
+from typing import Any
+
+import pytest
+
+from planner.ledger import Layer, Ledger, Phase
+from planner.units import GIB
+from tests.planner import training_cases as cases
+
+STEP = {"checkpointing": "none", "sequence_length": 4096}
+
+
+def cache(memory_gib: int | None = None, **blocks: Any) -> tuple[int, Ledger]:
+    """The cache and the ledger it is in, on a card of this size or on one that is not known."""
+    devices = blocks.pop("devices", 1)
+    size = {} if memory_gib is None else {"memory_bytes": memory_gib * GIB}
+    rows = [{"gpu": cases.CARD, "count": devices, **size}]
+    found = cases.ledger(cases.LLAMA_1B, hardware={"devices": rows}, **{"training": STEP, **blocks})
+    return found.total("allocator_cache"), found
+
+
+def logits(found: Ledger, phase: Phase) -> int:
+    return sum(e.bytes for e in found.entries if phase in e.phases and e.category.value == "logits_and_loss")
+
+
+def symbols_of(found: Ledger) -> dict[str, int | float]:
+    return dict(next(e for e in found.entries if e.name == "allocator_cache").symbols)
+
+
+def test_layers_logits_and_the_optimizers_temporaries_add_up_on_a_roomy_card() -> None:
+    roomy, found = cache(400)
+    rest, step = (found.phase_bytes(p, Layer.ALLOCATED) for p in (Phase.REST, Phase.OPTIMIZER_STEP))
+    working = max(
+        found.phase_bytes(p, Layer.ALLOCATED) - logits(found, p) for p in (Phase.FORWARD, Phase.BACKWARD)
+    )
+    gradients = sum(
+        e.bytes for e in found.entries if e.name == "gradients" and Phase.OPTIMIZER_STEP in e.phases
+    )
+    sets = step - gradients + working - rest + logits(found, Phase.LOSS)
+    assert (
+        found.phase_bytes(Phase.LOSS, Layer.RESERVED) - found.phase_bytes(Phase.LOSS, Layer.ALLOCATED)
+        == roomy
+    )
+    assert roomy == sets - found.peak(Layer.ALLOCATED)[1] > 0
+    assert cache(None)[0] == roomy
+
+
+def test_a_full_card_gives_back_what_is_cached_but_for_pieces() -> None:
+    roomy, live = cache(400)
+    peak = live.peak(Layer.ALLOCATED)[1]
+    tight = live.peak(Layer.PROCESS)[1] // GIB
+    squeezed, found = cache(tight)
+    assert 0.07 * peak < squeezed < roomy
+    assert found.peak()[1] == tight * GIB
+    assert cache(8)[0] == pytest.approx(0.07 * peak, rel=1e-6)
+
+
+def test_expandable_segments_share_their_blocks() -> None:
+    blocks = {"runtime": {"name": "generic", "allocator": "expandable_segments"}}
+    shared, found = cache(400, **blocks)
+    assert shared == pytest.approx(0.02 * found.peak(Layer.ALLOCATED)[1], rel=1e-6)
+
+
+def test_sixteen_bit_logits_that_old_versions_rebind_leave_their_block() -> None:
+    def extra(version: str) -> int:
+        training = {**STEP, "loss": "fused", "attention": "flash"}
+        size, found = cache(400, runtime={"name": "hf_trainer", "version": version}, training=training)
+        return size + found.peak(Layer.ALLOCATED)[1] - logits(found, Phase.LOSS)
+
+    tokens, vocabulary = 4096, 128256
+    assert extra("4.45.2") - extra("4.47.0") == tokens * vocabulary * 2
+
+
+def test_a_packed_base_under_fsdp_leaves_a_part_of_what_was_loaded_whole() -> None:
+    blocks: dict[str, Any] = {
+        "task": "qlora", "devices": 2, "parallel": {"sharding": "fsdp"}, "adapter": {"method": "lora", "base": "nf4"},
+    }  # fmt: skip
+    for runtime, counted in (("hf_trainer", True), ("torchtune", False)):
+        _, found = cache(400, runtime={"name": runtime}, **blocks)
+        packed = found.total("quantized_weights")
+        assert symbols_of(found)["D"] == (packed if counted else 0)
+        assert packed > 0
+
+
+def test_gradients_made_anew_in_every_step_have_blocks_of_their_own() -> None:
+    blocks: dict[str, Any] = {
+        "devices": 4, "runtime": {"name": "hf_trainer"}, "parallel": {"sharding": "fsdp"}, "training": {},
+    }  # fmt: skip
+    _, found = cache(400, **blocks)
+    kept = sum(e.bytes for e in found.entries if e.name == "gradients" and Phase.REST in e.phases)
+    assert symbols_of(found)["Z"] == kept > 0
