@@ -1,4 +1,4 @@
-"""The command line: `run FILE` measures a step beside its prediction, `trace FILE` follows it without a GPU."""
+"""The command line: `run FILE` measures a step, `trace FILE` follows one without a GPU, `snapshot FILE` reads one."""
 
 import argparse
 import json
@@ -23,6 +23,7 @@ from profiler.nvml import Nvml
 from profiler.plan_request import Prepared, prepare
 from profiler.report import dump_report
 from profiler.runner import Job, Runner
+from profiler.snapshot.command import report
 from profiler.text_report import comparison_lines, remark_line
 from profiler.trace.answer import answer
 from profiler.trace.documents import TraceOptions
@@ -54,9 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traced.add_argument("--rank", type=int, default=0, metavar="R", help="rank of a divided job (default: 0)")
     traced.add_argument("--allocator", metavar="CONF", help="as PYTORCH_ALLOC_CONF")
     traced.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds (default: 600)")
+    seen = commands.add_parser("snapshot", help="read a memory snapshot, memory_stats or memory_summary")
+    seen.add_argument("file", help="file, - for the standard input")
+    seen.add_argument("--json", action="store_true", help="print it as JSON")
     parsed = parser.parse_args(arguments)
     try:
-        return _trace(parsed) if parsed.command == "trace" else _run(parsed)
+        return {"run": _run, "trace": _trace, "snapshot": _snapshot}[parsed.command](parsed)
     except InputError as problem:
         _say("\n".join(problem.lines))
         return 2
@@ -87,6 +91,11 @@ def _trace(arguments: argparse.Namespace) -> int:
         print(json.dumps(as_json(job.trace, found, asked.capacity_bytes)))
     else:
         print("\n".join(lines(job.trace, found, asked.capacity_bytes)))
+    return 0
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    print(report(arguments.file, json_wanted=arguments.json))
     return 0
 
 

@@ -88,8 +88,8 @@ def _device_lines(device: DeviceMemory) -> Iterator[str]:
     for stop in device.ooms:
         yield _stop_line(stop)
     if device.num_ooms is not None:
-        retries = "" if device.retries is None else f", {device.retries} retries"
-        yield f"{device.num_ooms} requests could not be served{retries}"
+        retries = "" if device.retries is None else f", retries: {device.retries}"
+        yield f"requests that could not be served: {device.num_ooms}{retries}"
 
 
 def _stop_line(stop: OutOfMemory) -> str:
