@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,7 +14,8 @@ from planner.__main__ import InputError, bad_scenario, read_scenario
 from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
-from profiler.allocator.settings import parse_settings
+from planner.scenario import Scenario
+from profiler.allocator.settings import AllocatorSettings, parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
 from profiler.host_memory import available_bytes
@@ -27,7 +29,9 @@ from profiler.snapshot.command import report
 from profiler.text_report import comparison_lines, remark_line
 from profiler.trace.answer import answer
 from profiler.trace.documents import TraceOptions
-from profiler.trace.request import ask
+from profiler.trace.module_request import ask_module, plain_question
+from profiler.trace.module_source import SourceError, parse_source
+from profiler.trace.request import Asked, ask
 from profiler.trace.runner import TraceRunner
 from profiler.trace.text import as_json, lines
 
@@ -47,7 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--timeout", type=float, default=900.0, metavar="S", help="seconds (default: 900)")
     run.add_argument("--insist", action="store_true", help="run although the plan says it won't fit")
     traced = commands.add_parser("trace", help="follow one step of a scenario file on shape-only tensors")
-    traced.add_argument("file", help="scenario file, - for the standard input")
+    traced.add_argument("file", nargs="?", help="scenario file, - for the standard input")
+    traced.add_argument(
+        "--module",
+        metavar="PACKAGE.MODULE:FACTORY",
+        help="your own model: a function that returns (model, example inputs or a function giving the loss)",
+    )
+    traced.add_argument("--input", metavar="JSON", help="arguments of the factory by name, a JSON object")
+    traced.add_argument("--gpu", metavar="ID", help="with --module and no file: the card")
     traced.add_argument("--json", action="store_true", help="print the answer as JSON")
     traced.add_argument(
         "--instant", action="store_true", help="run few layers and extend exactly, or all and say why"
@@ -67,10 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _trace(arguments: argparse.Namespace) -> int:
-    made = _plan(arguments.file)
     try:
         settings = None if arguments.allocator is None else parse_settings(arguments.allocator)
-        asked = ask(made, load_tables().gpus[made.worst.gpu_id].compute_capability, settings, arguments.rank)
+        asked = _ask(arguments, settings)
         given = {"timeout_s": arguments.timeout, "instant": arguments.instant}
         options = asked.options.model_copy(update=given)
         options = TraceOptions.model_validate(options.model_dump())
@@ -92,6 +102,23 @@ def _trace(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(lines(job.trace, found, asked.capacity_bytes)))
     return 0
+
+
+def _ask(arguments: argparse.Namespace, settings: AllocatorSettings | None) -> Asked:
+    """The scenario's model, or a user's own with the scenario's settings."""
+    if arguments.module is None:
+        if arguments.file is None:
+            raise SourceError("FILE: nothing given; a scenario file or --module asked for")
+        made = _plan(arguments.file)
+        return ask(made, _capability(made), settings, arguments.rank)
+    source = parse_source(arguments.module, arguments.input, Path.cwd())
+    if arguments.file is None:
+        made = _checked(plain_question(arguments.gpu or "unknown"))
+    elif arguments.gpu is None:
+        made = _plan(arguments.file)
+    else:
+        raise SourceError(f"--gpu: {arguments.gpu!r} given; the file names the card")
+    return ask_module(made, _capability(made), source, settings)
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
@@ -149,6 +176,19 @@ def _wait(job: Job) -> Snapshot:
 def _plan(name: str) -> Plan:
     try:
         return plan(read_scenario(name), load_tables())
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+
+
+def _capability(made: Plan) -> tuple[int, int] | None:
+    """CUDA compute capability of the fullest card, None where it has none or only its size is known."""
+    card = load_tables().gpus.get(made.worst.gpu_id)
+    return None if card is None else card.compute_capability
+
+
+def _checked(document: dict[str, Any]) -> Plan:
+    try:
+        return plan(Scenario.model_validate(document), load_tables())
     except ScenarioError as refusal:
         raise bad_scenario(refusal.issues) from refusal
 

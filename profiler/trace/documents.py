@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from profiler.documents import ShortText, Strict
+from profiler.trace.module_source import ModuleSource
 
 Attention = Literal["auto", "flash", "efficient", "cudnn", "math"]
 
@@ -85,12 +86,14 @@ class TraceOptions(Strict):
 
     Attributes:
         target: The device whose step is followed.
+        module: A user's own model in place of the scenario's, None for none.
         instant: Run short models and extend, where that is exact.
         timeout_s: Wall clock for the whole job.
         memory_limit_bytes: Resident bytes of the child after which it is ended, None for no limit.
     """
 
     target: Target = Target()
+    module: ModuleSource | None = None
     instant: bool = False
     timeout_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 600.0
     memory_limit_bytes: Annotated[int, Field(ge=1, le=2**60)] | None = None

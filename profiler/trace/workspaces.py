@@ -49,6 +49,13 @@ def cublas(capability: Capability) -> Workspace:
     return Workspace("cublas_workspace", (size,), f"{_ATEN}cuda/CublasHandlePool.cpp: getChosenWorkspaceSize")
 
 
+def cublaslt() -> Workspace:
+    """Products with a bias go by cuBLASLt, which works in the handle's own workspace and takes nothing more."""
+    return Workspace(
+        "cublaslt_workspace", (), f"{_ATEN}cuda/CublasHandlePool.cpp: getCUDABlasLtWorkspace (unified)"
+    )
+
+
 def flash_backward(query: tuple[int, ...], keys: int, key_heads: int, item_bytes: int) -> Workspace:
     """Row sums, the fp32 gradient of the queries, and full-head gradients where keys are grouped.
 
@@ -67,6 +74,30 @@ def flash_backward(query: tuple[int, ...], keys: int, key_heads: int, item_bytes
         "flash_backward_workspace",
         tuple(pieces),
         f"{_ATEN}native/transformers/cuda/flash_attn/flash_api.cpp: mha_bwd",
+    )
+
+
+def flash_backward_by_lengths(
+    tokens: int, heads: int, size: int, documents: int, key_heads: int, item_bytes: int
+) -> Workspace:
+    """The same for documents laid end to end: room for one block more a document.
+
+    Args:
+        tokens: Of all documents.
+        heads: Query heads.
+        size: Of a head.
+        documents: How many.
+        key_heads: Key and value heads.
+        item_bytes: Of the format.
+    """
+    rows = tokens + BLOCK * documents
+    pieces = [FP32 * heads * rows, FP32 * rows * heads * _rounded_head(size)]
+    if key_heads != heads:
+        pieces += [item_bytes * tokens * heads * size] * 2
+    return Workspace(
+        "flash_backward_workspace",
+        tuple(pieces),
+        f"{_ATEN}native/transformers/cuda/flash_attn/flash_api.cpp: mha_varlen_bwd",
     )
 
 

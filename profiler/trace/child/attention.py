@@ -14,14 +14,20 @@ from torch.nn.functional import pad
 from profiler.trace.attention_rules import AttentionCall, choose
 from profiler.trace.child.autocast import LOWER, without_autocast
 from profiler.trace.documents import Target
+from profiler.worker.packing import DOCUMENTS
 
 Attend = Callable[..., Any]
 MASK_STEP = 16
 HEAD_STEP = 8
 
 
-def attention_for(target: Target) -> Attend:
-    """A stand-in for `torch.nn.functional.scaled_dot_product_attention`."""
+def attention_for(target: Target, *, by_lengths: bool = False) -> Attend:
+    """A stand-in for `torch.nn.functional.scaled_dot_product_attention`.
+
+    Args:
+        target: The device whose step is followed.
+        by_lengths: Rows hold several documents, which the flash kernel is told by cumulative lengths.
+    """
 
     def attend(
         query: Any,
@@ -54,6 +60,8 @@ def attention_for(target: Target) -> Attend:
                 return _cpu(*given)
             if backend == "math":
                 return _math(*given, grouped=enable_gqa)
+            if backend == "flash" and by_lengths:
+                return _flash_by_lengths(*given)
             return {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}[backend](*given)
 
     return attend
@@ -116,6 +124,22 @@ def _flash(query: Any, key: Any, value: Any, _: Any, dropout: float, causal: boo
         query, key, value, dropout, causal, False, scale=size**-0.5 if scale is None else scale
     )[0]
     return out[..., :size] if missing else out
+
+
+def _flash_by_lengths(
+    query: Any, key: Any, value: Any, _: Any, dropout: float, causal: bool, scale: Any
+) -> Any:
+    """All rows' documents one after the other, as `_flash_attention_forward` in transformers calls the kernel."""
+    rows, _, tokens, size = query.shape
+    flat = [
+        tensor.transpose(1, 2).reshape(rows * tokens, tensor.shape[1], size) for tensor in (query, key, value)
+    ]
+    starts = torch.empty(rows * DOCUMENTS + 1, dtype=torch.int32, device=query.device)
+    longest = -(-tokens // DOCUMENTS)
+    out = torch.ops.aten._flash_attention_forward(  # noqa: SLF001
+        *flat, starts, starts, longest, longest, dropout, causal, False, scale=scale
+    )[0]
+    return out.view(rows, tokens, -1, size).transpose(1, 2)
 
 
 def _efficient(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any) -> Any:

@@ -14,12 +14,7 @@ from profiler.worker.workloads import Workload, autocast_maker, batch_maker, mak
 
 def on_fake_cpu(work: Workload, scenario: Scenario, config: Any) -> Workload:
     """The same workload on fake tensors. Called within the mode that makes them."""
-    made: dict[int, Any] = {}
-    for module in work.model.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            module._parameters[name] = _parameter(parameter, made)  # noqa: SLF001  # as `Module._apply` does
-        for name, buffer in module.named_buffers(recurse=False):
-            module._buffers[name] = _like(buffer, made)  # noqa: SLF001
+    fake_parameters(work.model)
     optimizer, in_backward = make_optimizers(work.model, scenario.training.optimizer)
     return replace(
         work,
@@ -29,6 +24,16 @@ def on_fake_cpu(work: Workload, scenario: Scenario, config: Any) -> Workload:
         autocast=autocast_maker(scenario, "cpu"),
         scaler=scaler_for(scenario, "cpu"),
     )
+
+
+def fake_parameters(model: Any) -> None:
+    """Put fake tensors in place of a model's own. Called within the mode that makes them."""
+    made: dict[int, Any] = {}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            module._parameters[name] = _parameter(parameter, made)  # noqa: SLF001  # as `Module._apply` does
+        for name, buffer in module.named_buffers(recurse=False):
+            module._buffers[name] = _like(buffer, made)  # noqa: SLF001
 
 
 def _parameter(parameter: Any, made: dict[int, Any]) -> Any:

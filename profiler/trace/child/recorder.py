@@ -15,6 +15,7 @@ from profiler.worker.tracker import Tracker
 PRODUCTS: Final = frozenset(
     {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::addmv", "aten::mv"}
 )
+WITH_BIAS: Final = "aten::addmm"
 GROUPED: Final = "aten::_grouped_mm"
 LAYER_NORM: Final = "aten::native_layer_norm"
 VALUE: Final = "aten::_local_scalar_dense"
@@ -39,6 +40,7 @@ class Recorder(Tracker):
         self._target = target
         self._on_cuda = target.device == "cuda"
         self._cublas = workspaces.cublas(target.compute_capability)
+        self._cublaslt = workspaces.cublaslt()
         self._handles: set[bool] = set()
         self._step_starts: list[int] = []
         self.phase = LOAD
@@ -87,6 +89,8 @@ class Recorder(Tracker):
 
     def _open_handle(self, name: str) -> None:
         """The first product of a thread makes its handle's workspace, which stays."""
+        if name == WITH_BIAS:
+            self.workspaces.setdefault(self._cublaslt.name, self._cublaslt)
         backward = self.phase == "backward"
         if backward not in self._handles:
             self._handles.add(backward)
@@ -151,6 +155,14 @@ def _flash(args: tuple[Any, ...]) -> Workspace:
     return workspaces.flash_backward(tuple(query.shape), key.shape[2], key.shape[1], query.dtype.itemsize)
 
 
+def _flash_by_lengths(args: tuple[Any, ...]) -> Workspace:
+    query, key, starts = args[1], args[2], args[6]
+    tokens, heads, size = query.shape
+    return workspaces.flash_backward_by_lengths(
+        tokens, heads, size, starts.shape[0] - 1, key.shape[1], query.dtype.itemsize
+    )
+
+
 def _efficient(args: tuple[Any, ...]) -> Workspace:
     query = args[1]
     return workspaces.efficient_backward(tuple(query.shape), half=query.dtype is not torch.float32)
@@ -170,6 +182,7 @@ def _embedding(args: tuple[Any, ...]) -> Workspace:
 
 _INSIDE: Final[dict[str, Callable[[tuple[Any, ...]], Workspace]]] = {
     "aten::_scaled_dot_product_flash_attention_backward": _flash,
+    "aten::_flash_attention_backward": _flash_by_lengths,
     "aten::_scaled_dot_product_efficient_attention_backward": _efficient,
     "aten::_scaled_dot_product_cudnn_attention_backward": _cudnn,
     "aten::embedding_dense_backward": _embedding,

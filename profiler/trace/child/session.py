@@ -20,20 +20,22 @@ from planner.scenario import Scenario
 from profiler.documents import MeasuredPhase
 from profiler.events import Progress, Refused, Request, Result, Started
 from profiler.trace.child.autocast import cuda_lists
+from profiler.trace.child.builders import build_for, loop_for
 from profiler.trace.child.distributed import Division
 from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.instant import instant_trace
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
+from profiler.trace.child.user_module import Stepping, build_module, module_on_fake_cpu
 from profiler.trace.documents import Target, TraceOptions, Versions
+from profiler.trace.module_source import ModuleSource
 from profiler.trace.record import Change, Trace, WorkspaceNote, columns_from
 from profiler.worker.channel import Beat, Channel
 from profiler.worker.meters import shapes_of
 from profiler.worker.packing import is_packed
-from profiler.worker.steps import Loop
 from profiler.worker.storages import OPTIMIZER_STATE, Storage
 from profiler.worker.tracker import adopt_model, adopt_optimizer
-from profiler.worker.workloads import CannotBuildError, Workload, build, cannot_build
+from profiler.worker.workloads import CannotBuildError, Workload, cannot_build
 
 STEPS: Final = 2
 """The first makes the optimizer's states, the second is the one that is read."""
@@ -42,7 +44,12 @@ FAKE: Final = "cpu"
 SHAPES_ONLY: Final[Any] = "meta"
 """The device without memory, in place of one of those that a step is measured on."""
 
-VALUE_WANTED: Final = ("cannot be called on meta tensors", "meta tensors", "Meta tensors")
+VALUE_WANTED: Final = (
+    *("meta tensors", "Meta tensors", "out of meta tensor", "from the 'Meta' backend"),
+    "data-independent implementation does not exist",
+)
+"""Words of PyTorch's errors where an operator asks for values, or gives back as many as there are."""
+
 OnPhase = Callable[[int, MeasuredPhase], None]
 
 
@@ -58,7 +65,7 @@ def serve(channel: Channel, beat: Beat, request: Request, scenario: Scenario, op
         channel.send(Progress(step=step, steps=STEPS, phase=phase, fraction=done, code="tracing"))
 
     def make(config: Mapping[str, Any], follow: OnPhase) -> Trace:
-        return make_trace(scenario, request.scenario, config, options.target, follow)
+        return make_trace(scenario, request.scenario, config, options.target, follow, options.module)
 
     try:
         if options.instant:
@@ -91,6 +98,7 @@ def make_trace(
     config: Mapping[str, Any],
     target: Target,
     on_phase: OnPhase = lambda _, __: None,
+    module: ModuleSource | None = None,
 ) -> Trace:
     """Run two steps on shape-only tensors.
 
@@ -100,6 +108,7 @@ def make_trace(
         config: Keys of the model's config.json.
         target: The device whose step is followed.
         on_phase: Called with step and phase at every change of phase.
+        module: A user's own model in place of the one of the config.
 
     Raises:
         CannotBuildError: No class for this model, settings it refuses, or a model that decides by values.
@@ -110,7 +119,7 @@ def make_trace(
     with ExitStack() as stack:
         stack.enter_context(in_force(target, device_type, packed=is_packed(scenario.training)))
         division = Division(stack, target, device_type)
-        workload = build(scenario, config, SHAPES_ONLY)
+        workload = _built(scenario, config, module)
         if casts:
             workload = _on_fake_cpu(stack, workload, scenario, config, target)
         workload = division.divide(workload, scenario)
@@ -121,7 +130,8 @@ def make_trace(
         except (RuntimeError, NotImplementedError) as error:
             if not _wants_values(error):
                 raise
-            raise cannot_build("depends_on_values", "model", config.get("model_type"), error) from error
+            name = config.get("model_type") if module is None else module.target
+            raise cannot_build("depends_on_values", "model", name, error) from error
         traced_s = time.perf_counter()
         shapes = division.shapes(shapes_of(workload), workload)
     columns = columns_from(_on_device(recorder.changes(), scenario, target))
@@ -148,6 +158,12 @@ def make_trace(
     )
 
 
+def _built(scenario: Scenario, config: Mapping[str, Any], module: ModuleSource | None) -> Workload:
+    if module is None:
+        return build_for(scenario, config, SHAPES_ONLY)
+    return build_module(module, scenario, SHAPES_ONLY)
+
+
 def _on_device(changes: list[Change], scenario: Scenario, target: Target) -> list[Change]:
     """Without the optimizer's step counters where they stay on the host: on CUDA, unless the step is fused."""
     if target.device == "cpu" or scenario.training.optimizer.implementation == "fused":
@@ -166,6 +182,8 @@ def _on_fake_cpu(
     if target.device == "cuda":
         stack.enter_context(cuda_lists())
     stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+    if isinstance(workload.model, Stepping):
+        return module_on_fake_cpu(workload, scenario)
     return on_fake_cpu(workload, scenario, config)
 
 
@@ -184,7 +202,7 @@ def _run(workload: Workload, recorder: Recorder, on_phase: OnPhase) -> None:
         on_phase(step, phase)
 
     handles = adopt_model(recorder, workload.model)
-    loop = Loop(workload, enter, recorder)
+    loop = loop_for(workload)(workload, enter, recorder)
     with recorder.watching_modules(workload.model), recorder, loop.marking():
         for step in range(1, STEPS + 1):  # read by `enter`
             gc.collect()

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import masking_utils
 
 from profiler.trace.child.attention import attention_for
+from profiler.trace.child.norms import rms_norm_for_cuda
 from profiler.trace.documents import Target
 from profiler.worker import losses
 
@@ -37,9 +38,9 @@ def in_force(target: Target, device_type: str, *, packed: bool = False) -> Itera
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, value)
 
-        replace(functional, "scaled_dot_product_attention", attention_for(target))
-        find = getattr(masking_utils, PACKED)
         by_lengths = packed and target.attention == "flash"
+        replace(functional, "scaled_dot_product_attention", attention_for(target, by_lengths=by_lengths))
+        find = getattr(masking_utils, PACKED)
         replace(masking_utils, PACKED, _answering(find, not packed or by_lengths))
         replace(torch.amp.GradScaler, "_maybe_opt_step", _always_step)
         replace(masking_utils, "is_tracing", lambda _=None: False)
@@ -48,6 +49,7 @@ def in_force(target: Target, device_type: str, *, packed: bool = False) -> Itera
             replace(_foreach_utils, "_get_foreach_kernels_supported_devices", _also("foreach", device_type))
             replace(losses, "accumulate", _accumulate)
             replace(functional, "dropout", _dropout(functional.dropout))
+            replace(functional, "rms_norm", rms_norm_for_cuda(functional.rms_norm))
             replace(functional, "softmax", _softmax(functional.softmax))
         for module in _users_of_supported_devices():
             for name in ("_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"):

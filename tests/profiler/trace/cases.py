@@ -18,7 +18,7 @@ GEMMA3: Final = GEMMA | {
 }  # fmt: skip
 BERT: Final = {
     "model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "intermediate_size": 128, "vocab_size": 1201, "max_position_embeddings": 64, "is_decoder": False,
+    "intermediate_size": 128, "vocab_size": 1201, "max_position_embeddings": 64, "type_vocab_size": 2,
 }  # fmt: skip
 MIXTRAL: Final = {
     "model_type": "mixtral", "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -57,6 +57,10 @@ EVERY_TWO: Final = {"training.checkpointing": "every_k", "training.checkpoint_ev
 BY_ATTENTION: Final = {"training.checkpointing": "selective_attention"}
 BY_OPERATOR: Final = {"training.checkpointing": "selective_op"}
 REENTRANT: Final = CHECKPOINTED | {"training.checkpoint_reentrant": True}
+MODELS: Final = "tests.profiler.trace.user_models"
+BY_LOSS: Final = {"module": f"{MODELS}:by_loss"}
+BY_INPUTS: Final = {"module": f"{MODELS}:by_inputs"}
+NORMED: Final = {"module": f"{MODELS}:normed"}
 T5: Final = {
     "model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 2,
     "num_heads": 4, "vocab_size": 1201, "feed_forward_proj": "relu", "decoder_start_token_id": 0,
@@ -78,6 +82,14 @@ SHORT: Final[dict[str, Case]] = {
     "llama-kept-outputs": (LLAMA, KEPT | SDPA),
     "llama-autocast": (LLAMA, AUTOCAST | SDPA),
     "gpt2-autocast-kept": (GPT2, AUTOCAST | KEPT),
+    "llama-fp16-scaled": (LLAMA, SCALED | SDPA),
+    "llama-chunked-bf16": (LLAMA, BF16 | SDPA | CHUNKED),
+    "llama-fused-linear-bf16": (LLAMA, BF16 | SDPA | FUSED_LINEAR),
+    "llama-packed-sdpa": (LLAMA, BF16 | SDPA | PACKED),
+    "llama-every-two": (LLAMA, BF16 | SDPA | EVERY_TWO),
+    "llama-selective-op": (LLAMA, BF16 | SDPA | BY_OPERATOR),
+    "llama-reentrant-lora": (LLAMA, BF16 | SDPA | QV | REENTRANT),
+    "module-by-loss": (BY_LOSS, {}),
 }
 """Run with every test."""
 
@@ -132,38 +144,34 @@ LONG: Final[dict[str, Case]] = {
     "mixtral-autocast": (MIXTRAL, AUTOCAST | SDPA),
     "qwen3-moe-checkpointed": (QWEN3_MOE, BF16 | SDPA | CHECKPOINTED),
     "llama-fp16": (LLAMA, FP16 | SDPA),
-    "llama-fp16-scaled": (LLAMA, SCALED | SDPA),
     "gpt2-fp16-scaled-fused": (GPT2, SCALED | FUSED | {"training.dropout": 0.1}),
     "llama-lora-fp16-scaled": (LLAMA, SCALED | SDPA | LORA),
     "llama-chunked": (LLAMA, CHUNKED),
-    "llama-chunked-bf16": (LLAMA, BF16 | SDPA | CHUNKED),
     "llama-chunked-autocast": (LLAMA, AUTOCAST | SDPA | CHUNKED),
     "gpt2-chunked-bf16": (GPT2, BF16 | SDPA | CHUNKED),
     "llama-fused-linear": (LLAMA, FUSED_LINEAR),
-    "llama-fused-linear-bf16": (LLAMA, BF16 | SDPA | FUSED_LINEAR),
     "llama-fused-linear-autocast": (LLAMA, AUTOCAST | SDPA | FUSED_LINEAR),
     "llama-fused-linear-lora": (LLAMA, BF16 | SDPA | LORA | FUSED_LINEAR | ACCUMULATED),
     "gemma-fused-linear-tied": (GEMMA | {"tie_word_embeddings": True}, BF16 | SDPA | FUSED_LINEAR),
     "llama-fused-linear-checkpointed": (LLAMA, BF16 | SDPA | FUSED_LINEAR | CHECKPOINTED),
     "llama-packed-eager": (LLAMA, PACKED),
-    "llama-packed-sdpa": (LLAMA, BF16 | SDPA | PACKED),
     "qwen3-packed-autocast": (QWEN3, AUTOCAST | SDPA | PACKED),
     "gpt2-packed": (GPT2, BF16 | SDPA | PACKED),
     "llama-padding-free": (LLAMA, BF16 | SDPA | PADDING_FREE),
     "llama-packed-kept": (LLAMA, BF16 | SDPA | PACKED | KEPT),
-    "llama-every-two": (LLAMA, BF16 | SDPA | EVERY_TWO),
     "llama-every-two-lora": (LLAMA, BF16 | SDPA | EVERY_TWO | QV),
     "gpt2-every-two": (GPT2, EVERY_TWO),
     "llama-selective-attention": (LLAMA, BY_ATTENTION),
     "llama-selective-attention-sdpa": (LLAMA, BF16 | SDPA | BY_ATTENTION),
     "gpt2-selective-attention-dropout": (GPT2, BY_ATTENTION | {"training.dropout": 0.1}),
     "bert-selective-attention": (BERT, BY_ATTENTION),
-    "llama-selective-op": (LLAMA, BF16 | SDPA | BY_OPERATOR),
     "llama-selective-op-autocast": (LLAMA, AUTOCAST | SDPA | BY_OPERATOR),
     "llama-reentrant": (LLAMA, BF16 | SDPA | REENTRANT),
     "llama-reentrant-autocast": (LLAMA, AUTOCAST | SDPA | REENTRANT),
-    "llama-reentrant-lora": (LLAMA, BF16 | SDPA | QV | REENTRANT),
     "gpt2-reentrant": (GPT2, REENTRANT),
+    "module-by-inputs-autocast": (BY_INPUTS, AUTOCAST | ACCUMULATED),
+    "module-by-loss-scaled": (BY_LOSS, SCALED | FUSED),
+    "module-normed-in-backward": (NORMED, {"training.optimizer.in_backward": True}),
     "t5-fp32": (T5, {}),
     "t5-bf16": (T5, BF16),
     "llama-lora-dropout-autocast": (LLAMA, AUTOCAST | SDPA | LORA | {"training.dropout": 0.1}),

@@ -14,7 +14,9 @@ from planner.scenario import Scenario
 from profiler.documents import Options
 from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.session import make_trace
+from profiler.trace.child.user_module import build_module
 from profiler.trace.documents import Target
+from profiler.trace.module_source import ModuleSource
 from profiler.worker.measure import Run
 from profiler.worker.meters import TensorMeter
 from profiler.worker.steps import Clock
@@ -23,10 +25,17 @@ from tests.profiler.scenarios import scenario
 from tests.profiler.trace.cases import ALL
 
 
+def source_of(config: dict[str, Any]) -> ModuleSource | None:
+    """The user's own module that a case is about, None for a model of transformers."""
+    target = config.get("module")
+    return None if target is None else ModuleSource(target=target, folder=".")
+
+
 def real_peaks(config: dict[str, Any], document: dict[str, Any]) -> tuple[dict[str, int], int]:
     """Peaks of a real step by phase, and the bytes of the optimizer's counters, which on CUDA stay on the host."""
     torch.manual_seed(0)
-    work = build(Scenario.model_validate(document), config, "cpu")
+    asked, source = Scenario.model_validate(document), source_of(config)
+    work = build(asked, config, "cpu") if source is None else build_module(source, asked, "cpu")
     run = Run(work, TensorMeter(work, "cpu"), Clock(time.perf_counter), lambda _: None, lambda _: None)
     figures = run.steps(Options(steps=1)).figures
     counters = sum(group.bytes for group in figures["rest"].groups if group.name == "step")
@@ -36,7 +45,8 @@ def real_peaks(config: dict[str, Any], document: dict[str, Any]) -> tuple[dict[s
 def traced_peaks(config: dict[str, Any], document: dict[str, Any]) -> dict[str, int]:
     """The same of the trace."""
     target = Target(device="cpu")
-    return tensor_peaks(make_trace(Scenario.model_validate(document), document, config, target))
+    asked, source = Scenario.model_validate(document), source_of(config)
+    return tensor_peaks(make_trace(asked, document, config, target, module=source))
 
 
 def main(names: list[str]) -> None:
