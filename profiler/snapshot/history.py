@@ -188,7 +188,10 @@ class _Run:
         yield from ((one.address, one.bytes) for one in segments if one.address not in touched)
 
     def _blocks_at_start(self) -> Iterator[Life]:
-        """Blocks that are freed or still there without having been made; those waiting for a stream have died."""
+        """Blocks that are freed or still there without having been made; those waiting for a stream have died.
+
+        The stack of a free may be that of the one who freed, so that it tells nothing of the block.
+        """
         history, touched = self._history, set[int]()
         is_two_step = FREE_REQUESTED in history.actions
         for place, action in enumerate(history.actions):
@@ -196,9 +199,9 @@ class _Run:
                 continue
             touched.add(address)
             if action != ALLOC:
-                size, stack, stream = history.bytes[place], history.stacks[place], history.streams[place]
+                size, stream = history.bytes[place], history.streams[place]
                 died = BEFORE if action == FREE_COMPLETED and is_two_step else None
-                yield Life(address, 0, size, BEFORE, stack, stream, died=died)
+                yield Life(address, 0, size, BEFORE, [], stream, died=died)
         for address, block in self._final.items():
             if address not in touched:
                 yield _life_of(block)

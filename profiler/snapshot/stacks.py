@@ -91,12 +91,19 @@ class Categories:
     """
 
     def __init__(self) -> None:
-        # With the frame itself, so that its id stays its own.
-        self._kinds: dict[int, tuple[Any, str]] = {}
+        # With the stack or frame itself, so that its id stays its own.
+        self._stacks: dict[int, tuple[Stack, str]] = {}
+        self._frames: dict[int, tuple[Any, str]] = {}
 
     def of(self, stack: Stack) -> str:
         """The planner's category, or `UNKNOWN`."""
-        kinds = self._kinds
+        known = self._stacks.get(id(stack))
+        if known is None:
+            known = self._stacks[id(stack)] = stack, self._judge(stack)
+        return known[1]
+
+    def _judge(self, stack: Stack) -> str:
+        kinds = self._frames
         for value in islice(stack, MAX_READ):
             known = kinds.get(id(value))
             if known is None:

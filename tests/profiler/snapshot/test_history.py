@@ -118,6 +118,14 @@ def test_a_record_that_began_late_starts_from_what_was_there() -> None:
     assert codes(seen) == {"history_wrapped", "sizes_estimated"}
 
 
+def test_the_stack_of_a_free_is_not_the_owners() -> None:
+    """It may be an optimizer's that lets go of a gradient."""
+    frames = [{"filename": "/site-packages/torch/optim/adam.py", "name": "_init_group", "line": 1}]
+    (device,) = read([], [event("free_requested", 0, 4 * MIB, frames=frames)]).devices
+    assert device.categories() == {"unknown": 4 * MIB}
+    assert device.largest[0].frame is None
+
+
 def test_a_request_keeps_a_free_block_that_is_hardly_larger() -> None:
     """11 MiB of a segment of 12: what is left, a mebibyte, is not split off."""
     trace = [

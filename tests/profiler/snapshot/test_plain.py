@@ -393,7 +393,7 @@ _PLAIN = st.recursive(
 
 
 @given(_PLAIN, st.lists(_PLAIN, max_size=3), st.lists(st.lists(_PLAIN, max_size=3), max_size=2))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_values(top: Any, segments: Any, traces: Any) -> None:
     for made in (top, {"segments": segments, "device_traces": traces}):
         with suppress(MemoryFileError):
