@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from planner.hardware import Tables
-from planner.ledger import Category, Entry, Layer, Phase
+from planner.ledger import ALWAYS, Category, Entry, Layer, Phase
 from planner.memory import communication as comm
 from planner.memory import runtime
 from planner.memory.inventory import Tensor
@@ -13,7 +13,7 @@ from planner.plan_types import HostNeed
 from planner.scenario import Scenario
 from planner.training_gather import gathered_entries
 from planner.training_setup import Setup
-from planner.training_states import Group, total
+from planner.training_states import Group, total, zero3_keeps_buffers
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -101,6 +101,7 @@ def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
                 "min(P, 500000000)*e",
                 {"P": params, "e": e},
                 "zero_buckets",
+                phases=ALWAYS if zero3_keeps_buffers(setup) else BACKWARD,
             )
         )
     return entries

@@ -21,6 +21,9 @@ PLACES: Final[tuple[tuple[Place, str], ...]] = (
 )
 ZERO3_SUB_GROUP: Final = 1_000_000_000
 """DeepSpeed `sub_group_size`, in elements."""
+ZERO3_BUFFERS_SINCE: Final = (0, 5, 10)
+ZERO3_BUFFERS_DATE: Final = (2022, 1)
+FIRST_YEAR: Final = 2019
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
 
@@ -341,7 +344,18 @@ def flattened_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
 
 def persistent_gradients(setup: Setup) -> bool:
     """Gradients that stay between steps: Megatron's main gradients, DeepSpeed's flat partition buffer of stage 3."""
-    return setup.megatron or setup.parallel.sharding == "zero3"
+    return setup.megatron or (setup.parallel.sharding == "zero3" and zero3_keeps_buffers(setup))
+
+
+def zero3_keeps_buffers(setup: Setup) -> bool:
+    """Whether stage 3 holds its gradient partitions and its reduce bucket from the start, as it does from 0.5.10 on.
+
+    Before, both were made in the backward pass. A version may be a date, as for the others.
+    """
+    if setup.runtime != "deepspeed" or not setup.version:
+        return True
+    since = ZERO3_BUFFERS_SINCE if setup.version[0] < FIRST_YEAR else ZERO3_BUFFERS_DATE
+    return setup.version >= since
 
 
 def keeps_whole_gradients(setup: Setup) -> bool:

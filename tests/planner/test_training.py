@@ -238,6 +238,25 @@ def test_mpt_in_an_fsdp_loop_has_the_fused_loss_of_its_own_code_and_no_dropout()
     assert sum(e.bytes for e in found.entries if e.name == "logits" and Phase.LOSS in e.phases) == logits
 
 
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [(None, True), ("2021-06", False), ("0.5.9", False), ("0.5.10", True), ("2022-03", True)],
+)
+def test_stage_three_holds_its_buffers_between_steps_from_a_version_on(
+    version: str | None, kept: bool
+) -> None:
+    runtime = {"name": "deepspeed", **({"version": version} if version else {})}
+    found = cases.ledger(cases.LLAMA_8B, devices=16, runtime=runtime, parallel={"sharding": "zero3"})
+    for name in ("gradients", "reduce_bucket"):
+        entries = [e for e in found.entries if e.name == name]
+        assert any(Phase.REST in e.phases for e in entries) is kept
+        assert any(Phase.BACKWARD in e.phases for e in entries)
+    params = 8_030_261_248 // 16
+    if not kept:
+        rest = found.phase_bytes(Phase.REST, Layer.ALLOCATED)
+        assert rest == pytest.approx(params * (2 + 12), rel=0.01)
+
+
 def test_trainable_parameters() -> None:
     resolved, model, _ = cases.shares(cases.LLAMA_8B)
     assert trainable_params(resolved, model) == model.params_total == 8_030_261_248
