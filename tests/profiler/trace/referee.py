@@ -1,4 +1,4 @@
-"""`python -m tests.profiler.trace.referee CASE...`: a real step and its trace, one line of JSON a case.
+"""`python -m tests.profiler.trace.referee CASE...` (or `--all`): a real step and its trace, one line of JSON a case.
 
 Runs in a process of its own, since it loads PyTorch.
 """
@@ -52,7 +52,7 @@ def traced_peaks(config: dict[str, Any], document: dict[str, Any]) -> dict[str, 
 def main(names: list[str]) -> None:
     """Print real and traced peaks of each case."""
     torch.set_num_threads(1)
-    for name in names:
+    for name in ALL if names == ["--all"] else names:
         config, changes = ALL[name]
         document = scenario(config, **changes)
         real, counters = real_peaks(config, document)

@@ -28,6 +28,37 @@ def test_flash_backward_rounds_positions_and_heads() -> None:
     assert wide.bytes[1] == 4 * 128 * 192
 
 
+def test_flash_backward_of_documents_has_room_for_a_block_more_of_each() -> None:
+    found = workspaces.flash_backward_by_lengths(1000, 8, 64, documents=3, key_heads=2, item_bytes=2)
+    rows = 1000 + 3 * 128
+    assert found.bytes == (4 * 8 * rows, 4 * rows * 8 * 64, *((2 * 1000 * 8 * 64,) * 2))
+    assert len(workspaces.flash_backward_by_lengths(8, 4, 64, 1, 4, 2).bytes) == 2
+
+
+def test_cublaslt_works_in_the_handles_workspace() -> None:
+    found = workspaces.cublaslt()
+    assert found.bytes == ()
+    assert "getCUDABlasLtWorkspace" in found.source
+
+
+def test_every_entry_names_its_source() -> None:
+    entries = (
+        workspaces.cublas((8, 0)),
+        workspaces.cublaslt(),
+        workspaces.flash_backward((1, 1, 1, 8), 1, 1, 2),
+        workspaces.flash_backward_by_lengths(1, 1, 8, 1, 1, 2),
+        workspaces.efficient_backward((1, 1, 1, 8), half=True),
+        workspaces.cudnn_backward((1, 1, 1, 8)),
+        workspaces.embedding_backward(1),
+        workspaces.safe_softmax(1, 2),
+    )
+    assert all(one.source.startswith("pytorch/aten/") and ": " in one.source for one in entries)
+    estimates = {one.name for one in entries if one.estimate}
+    assert estimates == {
+        *("efficient_backward_workspace", "cudnn_backward_workspace", "embedding_backward_workspace")
+    }
+
+
 def test_few_indices_need_no_sorting() -> None:
     assert workspaces.embedding_backward(3072).bytes == ()
     assert workspaces.embedding_backward(3073).bytes == (8 * 3073,) * 3
