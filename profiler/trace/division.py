@@ -40,7 +40,7 @@ def part_of(scenario: Scenario, rank: int = 0) -> Part:
         "loss": parallel.tensor > 1 and scenario.runtime.name == "generic",
         "sequence": parallel.sequence and parallel.tensor > 1,
         "bucket_mb": parallel.bucket_mb,
-        "finds_unused": _finds_unused(scenario),
+        "finds_unused": shards == 1 < data and _finds_unused(scenario),
     }
     if parallel.reshard_after_forward is not None:
         given["reshard"] = parallel.reshard_after_forward

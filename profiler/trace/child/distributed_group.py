@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch.distributed._tools import fake_collectives
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -39,6 +40,7 @@ def ranks(part: Part, device_type: str) -> Iterator[Any]:
             )
     finally:
         dist.destroy_process_group()
+        _clear_sharding_prop_cache()  # shapes of this rank's pieces
 
 
 def divide(workload: Workload, scenario: Scenario, part: Part, mesh: Any) -> Workload:
