@@ -71,7 +71,7 @@ def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entr
         *saved_head_entries(step, BACKWARD),
         *_stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
         *_logit_gradients(step),
-        *_head_gradient(step, setup.compute_bytes),
+        *_head_gradient(step, setup.compute_bytes * (2 if setup.training.loss == "chunked" else 1)),
     ]
     if not casts_head(setup):
         return [*around, *product]

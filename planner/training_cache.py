@@ -22,7 +22,10 @@ RETAINED: Final = "retained_gradients"
 PACKED: Final = "quantized_weights"
 RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
 """Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
+MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
+"""Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
 SETS: Final = "max(0, R + O + W - T + max(Q, T) + ceil(g*T) + Z + S + ceil(l*D) - A)"
+POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
 
 Amount = Any
@@ -58,7 +61,9 @@ class Parts:
         retained: Gradients that FSDP holds to the end of the backward pass, counted in `working` (T). They come when
             the logits have gone and are cut from their blocks, as far as those go.
         renewed: Gradients that are there between steps but not in the forward pass, made anew in every step (Z).
-        streams: Gathered units of the first FSDP, whose streams have blocks of their own (S).
+        streams: What has blocks of its own in FSDP's streams (S): gathered units (not where a pipeline keeps them
+            whole); of the second FSDP also gradients.
+        plain: The fullest moment without those, for the second FSDP (B); 0 elsewhere.
         loaded: Packed weights of the other ranks, which were loaded here before they were divided (D).
     """
 
@@ -70,6 +75,7 @@ class Parts:
     retained: Amount
     renewed: Amount
     streams: Amount
+    plain: Amount
     loaded: Amount
 
 
@@ -85,11 +91,17 @@ def parts_of(
     if rebinds_logits(setup):
         logits += ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
     renewed = ledger.category_bytes(Phase.REST, Category.GRADIENTS, but=Phase.FORWARD)
-    streams = ledger.category_bytes(Phase.BACKWARD, Category.COMMUNICATION) if own_streams else 0
-    forward, backward = (
-        ledger.phase_bytes(phase, Layer.ALLOCATED) - ledger.category_bytes(phase, Category.LOGITS)
-        for phase in (Phase.FORWARD, Phase.BACKWARD)
-    )
+    made = sharded and setup.runtime in MAKES_IN_STREAMS
+    moves = own_streams or (made and setup.parallel.pipeline == 1)
+    streams = ledger.category_bytes(Phase.BACKWARD, Category.COMMUNICATION) if moves else 0
+    without, plain = [], rest if made else 0
+    for phase in (Phase.FORWARD, Phase.LOSS, Phase.BACKWARD):
+        whole, own = ledger.phase_bytes(phase, Layer.ALLOCATED), 0
+        if made:
+            own = ledger.category_bytes(phase, Category.GRADIENTS)
+            plain = larger(plain, whole - own)
+        without.append(whole - own - ledger.category_bytes(phase, Category.LOGITS))
+    forward, _, backward = without
     return Parts(
         peak=ledger.peak(Layer.ALLOCATED)[1],
         rest=rest,
@@ -98,7 +110,8 @@ def parts_of(
         logits=logits,
         retained=ledger.total(RETAINED),
         renewed=renewed,
-        streams=streams,
+        streams=streams + gradients if made else streams,
+        plain=plain,
         loaded=(shard - 1) * ledger.total(PACKED) if sharded and setup.runtime == "hf_trainer" else 0,
     )
 
@@ -132,9 +145,10 @@ def cache_bytes(
         smaller: The smaller of two.
     """
     pieces = ceil(fracs.least * parts.peak)
-    if not fracs.keeps_sets:
-        return pieces
     p = parts
+    if not fracs.keeps_sets:
+        size = pieces + larger(p.plain + p.streams - p.peak, 0)
+        return size if room is None else smaller(size, larger(pieces, room))
     total = p.rest + p.step + p.working - p.retained + larger(p.logits, p.retained)
     total = total + p.renewed + p.streams
     size = total + ceil(fracs.retained * p.retained) + ceil(fracs.loaded * p.loaded) - p.peak
@@ -149,6 +163,10 @@ def cache_entry(share: Share, setup: Setup, live: Ledger, scenario: Scenario, ta
     room = None if usable is None else usable - used
     size = cache_bytes(parts, fracs, room, ceil=_ceil)
     formula, symbols = "ceil(f*A)", {"f": fracs.least, "A": parts.peak}
+    if parts.plain and not fracs.keeps_sets:
+        formula = POOLS if usable is None else f"min({POOLS}, {ROOM})"
+        symbols |= {"B": parts.plain, "S": parts.streams}
+        symbols |= {} if usable is None else {"U": usable, "M": used}
     if fracs.keeps_sets:
         formula, symbols = SETS, {"A": parts.peak}
         symbols |= {

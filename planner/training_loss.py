@@ -29,6 +29,9 @@ from planner.training_step import (
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
 WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
+COMPILES_SINCE: Final = (2024, 8)
+HELD_BEFORE: Final = (2024, 8)
+"""torchtune frees the logits before the backward pass from here on (`del logits`)."""
 FUSES_OWN_LOSS: Final = frozenset({"mpt"})
 """Model types whose authors' training code has a fused kernel as its standard loss (LLM Foundry)."""
 
@@ -141,6 +144,10 @@ def _chain(step: Step) -> list[Entry]:
         case "chunked":
             c = loss.chunked_loss_bytes(e, compiled=setup.compiled)
             return [_per_entry(step, "loss_chunks", c, "loss_chunked")]
+        case "standard" if compiles_loss(setup):
+            kept = e if setup.runtime == "torchtitan" else 4
+            c = loss.compiled_loss_bytes(kept)
+            return [_per_entry(step, "logits", c, "loss_compiled")]
         case kind if setup.megatron:
             copies = 2 if kind == "fused" else 1
             return [
@@ -153,6 +160,13 @@ def _chain(step: Step) -> list[Entry]:
             return [_per_entry(step, "logits", loss.fused_loss_bytes(e), "loss_mpt")]
         case _:
             return fullest((_computed(step), _differentiated(step)))
+
+
+def compiles_loss(setup: Setup) -> bool:
+    """Whether the loss goes through the compiler with the model: torchtitan, and torchtune from 0.3 on."""
+    if not setup.compiled:
+        return False
+    return setup.runtime == "torchtitan" or (setup.runtime == "torchtune" and setup.version >= COMPILES_SINCE)
 
 
 def fuses_own_loss(runtime: str, sharding: str, model: ModelSpec) -> bool:
@@ -178,7 +192,10 @@ def _computed(step: Step) -> list[Entry]:
 
 def _differentiated(step: Step) -> list[Entry]:
     """The loss's own backward pass."""
-    old = step.setup.compute_bytes if step.setup.keeps_outputs else 0
+    setup = step.setup
+    old = setup.compute_bytes if setup.keeps_outputs else 0
+    if setup.runtime == "torchtune" and setup.version and setup.version < HELD_BEFORE:
+        old = 4
     return [
         _per_entry(step, "logits", old, "loss_standard"),
         _log_softmax(step),

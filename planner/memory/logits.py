@@ -27,9 +27,16 @@ def fused_loss_bytes(e: int) -> int:
 
 
 def chunked_loss_bytes(e: int, *, compiled: bool) -> float:
-    """Logits and their gradient in 16 bit, one chunk's fp32 chain; uncompiled, every chunk's log-softmax."""
-    chain = (LOG_SOFTMAX_BYTES + GRADIENT_BYTES) / CHUNKS
-    return 2 * e + chain + (0 if compiled else LOG_SOFTMAX_BYTES)
+    """Logits of all chunks, and one chunk's own: compiled its gradient, else its fp32 copy beside all log-softmaxes.
+
+    A compiled chunk keeps the logits themselves, which go as their gradient comes.
+    """
+    return e + e / CHUNKS if compiled else e + LOG_SOFTMAX_BYTES + 4 / CHUNKS
+
+
+def compiled_loss_bytes(kept: int) -> int:
+    """A compiled cross-entropy keeps the logits it was given and a number a token, and makes their gradient."""
+    return 2 * kept
 
 
 def fused_linear_chunk_tokens(tokens: int, hidden: int, vocab: int) -> int:

@@ -111,6 +111,11 @@ REFERENCES: dict[str, Reference] = {
         "`chunked_cross_entropy`, `lm_head_chunk_size`; `HalfPrecision.convert_output` casts logits to fp32",
         "https://github.com/Lightning-AI/litgpt/blob/v0.4.13/litgpt/finetune/lora.py",
     ),
+    "loss_compiled": _source(
+        "torchtitan, compiled cross-entropy",
+        "`cross_entropy_loss` under `torch.compile`; `del pred` before the backward pass",
+        "https://github.com/pytorch/torchtitan/blob/v0.1.0/torchtitan/components/loss.py",
+    ),
     "loss_chunked": _source(
         "torchtune chunked cross-entropy",
         "`CEWithChunkedOutputLoss`: eight chunks",
