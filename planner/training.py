@@ -9,11 +9,12 @@ from planner.memory.inventory import Division, Tensor, inventory
 from planner.memory.layer_view import LayerForm
 from planner.memory.trainable import adapter_tensors
 from planner.model.spec import ModelSpec
+from planner.moments import fullest
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
-from planner.training_backward import backward_entries
-from planner.training_cache import cache_entry
+from planner.training_backward import backward_moments
+from planner.training_cache import cache_entry, hidden_bytes
 from planner.training_flat import flat_gradient_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
@@ -91,6 +92,7 @@ def _ledger(
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)
     step = Step(share, setup, model, tensors, trained, forms)
+    moments = backward_moments(step)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
         *master_entries(setup, groups),
@@ -102,7 +104,7 @@ def _ledger(
         *saved_entries(step),
         *once_entries(step, FORWARD_AND_LOSS),
         *loss_entries(step),
-        *backward_entries(step),
+        *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
         *held_logits(step),
         *flat_gradient_entries(step),
@@ -110,7 +112,9 @@ def _ledger(
         *runtime_entries(share, scenario, tables),
     ]
     live = make_ledger(entries, TRAINING_PHASES)
-    return make_ledger([*entries, cache_entry(share, setup, live, scenario, tables)], TRAINING_PHASES)
+    return make_ledger(
+        [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(moments))], TRAINING_PHASES
+    )
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:

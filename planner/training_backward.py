@@ -13,6 +13,7 @@ from planner.memory.inventory import Tensor
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
+from planner.moments import fullest
 from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
 from planner.training_litgpt import head_gradients
@@ -20,7 +21,6 @@ from planner.training_loss import (
     WHOLE_LOGITS_NEVER,
     casts_head,
     final_norm_entry,
-    fullest,
     saved_head_entries,
 )
 from planner.training_once import id_entries, once_entries
@@ -44,8 +44,8 @@ SELECTIVE: Final = frozenset({"selective_op", "selective_attention"})
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
 
-def backward_entries(step: Step) -> list[Entry]:
-    """The fullest of the four moments."""
+def backward_moments(step: Step) -> list[list[Entry]]:
+    """The entries of the four moments; the fullest of them is the phase."""
     if not step.kinds:
         return []
     all_saved, once = held_layers(step, BACKWARD), once_entries(step, BACKWARD)
@@ -59,7 +59,7 @@ def backward_entries(step: Step) -> list[Entry]:
     ]
     if step.share.holds_head and step.model.head is not None:
         moments.append(_at_head(step, all_saved, once))
-    return fullest(moments)
+    return moments
 
 
 def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entry]:
@@ -276,18 +276,16 @@ def layer_gradients(step: Step, kind: Kind) -> list[Entry]:
     wide, formula = c * t * i * e, "ceil(t*(k*h*r + c*i*e))"
     symbols: dict[str, int | float] = {"t": t, "k": streams, "h": h, "r": res, "c": c, "i": i, "e": e}
     kept = sum(coefficient for x, coefficient in form.terms.items() if x in {"i", "xi", "si"})
-    scores = form.score_gradients * setup.batch * form.heads * kind.sequence**2 - t * i * kept
-    if scores > wide:
-        wide, formula = scores, "ceil(t*k*h*r + g*b*n*s*s - t*i*f)"
-        symbols = {"t": t, "k": streams, "h": h, "r": res, "g": form.score_gradients, "b": setup.batch}
-        symbols |= {"n": form.heads, "s": kind.sequence, "i": i, "f": kept}
-        return [_layer_gradients(t * streams * h * res + wide, formula, symbols)]
+    others = []
+    if form.score_gradients:
+        scores = form.score_gradients * setup.batch * form.heads * kind.sequence**2 - t * i * kept
+        wide, others = max(wide, scores), ["g*b*n*s*s - t*i*f"]
+        symbols |= {"g": form.score_gradients, "b": setup.batch, "n": form.heads, "s": kind.sequence, "f": kept}
     if setup.quantized_base:
-        wide, formula = (
-            max(wide, (c - 2) * t * i * e + i * width * e),
-            "ceil(t*k*h*r + max(c*t*i*e, (c - 2)*t*i*e + i*w*e))",
-        )
+        wide, others = max(wide, (c - 2) * t * i * e + i * width * e), [*others, "(c - 2)*t*i*e + i*w*e"]
         symbols["w"] = width
+    if others:
+        formula = f"ceil(t*k*h*r + max(c*t*i*e, {', '.join(others)}))"
     return [_layer_gradients(t * streams * h * res + wide, formula, symbols)]
 
 

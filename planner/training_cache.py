@@ -5,7 +5,7 @@ behind. So the sets that come and go one after the other in a step (the layers' 
 temporaries) each keep their own blocks, and what is reserved is nearer to their sum than to the fullest moment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -79,10 +79,31 @@ class Parts:
     loaded: Amount
 
 
+def is_bare(category: Category, layer: Layer, name: str) -> bool:
+    """Whether an entry counts among what the layers need by themselves: live, no logits, not retained by FSDP."""
+    return layer is Layer.ALLOCATED and category is not Category.LOGITS and name != RETAINED
+
+
+def hidden_bytes(moments: Sequence[Sequence[Entry]]) -> int:
+    """What the layers need at the backward pass's other moments, beyond what they have at its fullest.
+
+    Where the logits are large the fullest moment is the head's, and the working layer does not show in the ledger.
+    """
+    if not moments:
+        return 0
+    bare = [sum(e.bytes for e in entries if is_bare(e.category, e.layer, e.name)) for entries in moments]
+    totals = [sum(e.bytes for e in entries) for entries in moments]
+    return max(bare) - bare[totals.index(max(totals))]
+
+
 def parts_of(
-    ledger: Sums, setup: Setup, shard: int, larger: Callable[[Amount, Amount], Amount] = max
+    ledger: Sums,
+    setup: Setup,
+    shard: int,
+    hidden: Amount,
+    larger: Callable[[Amount, Amount], Amount] = max,
 ) -> Parts:
-    """The parts from the sums of a ledger without its cache."""
+    """The parts from the sums of a ledger without its cache, and what its fullest backward moment hides."""
     rest = ledger.phase_bytes(Phase.REST, Layer.ALLOCATED)
     sharded = setup.parallel.sharding == "fsdp" and shard > 1
     own_streams = sharded and setup.runtime in RECORDS_STREAMS
@@ -102,6 +123,7 @@ def parts_of(
             plain = larger(plain, whole - own)
         without.append(whole - own - ledger.category_bytes(phase, Category.LOGITS))
     forward, _, backward = without
+    backward = backward if made else backward + hidden
     return Parts(
         peak=ledger.peak(Layer.ALLOCATED)[1],
         rest=rest,
@@ -156,9 +178,12 @@ def cache_bytes(
     return size if room is None else smaller(size, larger(pieces, room))
 
 
-def cache_entry(share: Share, setup: Setup, live: Ledger, scenario: Scenario, tables: Tables) -> Entry:
+def cache_entry(
+    share: Share, setup: Setup, live: Ledger, scenario: Scenario, tables: Tables, hidden: int
+) -> Entry:
     """The cache as a ledger entry."""
-    fracs, parts = runtime.slack_fracs(scenario.runtime.allocator, tables), parts_of(live, setup, share.shard)
+    fracs = runtime.slack_fracs(scenario.runtime.allocator, tables)
+    parts = parts_of(live, setup, share.shard, hidden)
     usable, used = usable_bytes(share)[0], live.peak(Layer.PROCESS)[1]
     room = None if usable is None else usable - used
     size = cache_bytes(parts, fracs, room, ceil=_ceil)

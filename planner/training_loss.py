@@ -4,7 +4,6 @@ The forward pass is fullest at its end, when the logits are there. The loss is f
 or in its own backward pass, which ends with the gradient of the logits.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
@@ -13,6 +12,7 @@ from planner.memory.adapters import HEAD_NAMES, head_is_target
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
+from planner.moments import fullest
 from planner.training_litgpt import chain as litgpt_chain
 from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
 from planner.training_setup import Setup
@@ -41,11 +41,6 @@ def loss_entries(step: Step) -> list[Entry]:
     if not step.share.holds_head or step.model.head is None:
         return []
     return [*saved_head_entries(step, FORWARD_AND_LOSS), *_end_of_forward(step), *_chain(step)]
-
-
-def fullest(moments: Iterable[list[Entry]]) -> list[Entry]:
-    """The moment with most bytes."""
-    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
 
 
 def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:

@@ -4,19 +4,25 @@ from typing import Any
 
 import pytest
 
-from planner.ledger import Layer, Ledger, Phase
+from planner.ledger import Category, Entry, Layer, Ledger, Phase
+from planner.training_cache import hidden_bytes
 from planner.units import GIB
 from tests.planner import training_cases as cases
 
 STEP = {"checkpointing": "none", "sequence_length": 4096}
 
 
-def cache(memory_gib: int | None = None, **blocks: Any) -> tuple[int, Ledger]:
+SMALL_VOCABULARY = {**cases.LLAMA_1B, "vocab_size": 4096}
+
+
+def cache(
+    memory_gib: int | None = None, config: dict[str, Any] = cases.LLAMA_1B, **blocks: Any
+) -> tuple[int, Ledger]:
     """The cache and the ledger it is in, on a card of this size or on one that is not known."""
     devices = blocks.pop("devices", 1)
     size = {} if memory_gib is None else {"memory_bytes": memory_gib * GIB}
     rows = [{"gpu": cases.CARD, "count": devices, **size}]
-    found = cases.ledger(cases.LLAMA_1B, hardware={"devices": rows}, **{"training": STEP, **blocks})
+    found = cases.ledger(config, hardware={"devices": rows}, **{"training": STEP, **blocks})
     return found.total("allocator_cache"), found
 
 
@@ -29,7 +35,7 @@ def symbols_of(found: Ledger) -> dict[str, int | float]:
 
 
 def test_layers_logits_and_the_optimizers_temporaries_add_up_on_a_roomy_card() -> None:
-    roomy, found = cache(400)
+    roomy, found = cache(400, SMALL_VOCABULARY)
     rest, step = (found.phase_bytes(p, Layer.ALLOCATED) for p in (Phase.REST, Phase.OPTIMIZER_STEP))
     working = max(
         found.phase_bytes(p, Layer.ALLOCATED) - logits(found, p) for p in (Phase.FORWARD, Phase.BACKWARD)
@@ -43,7 +49,32 @@ def test_layers_logits_and_the_optimizers_temporaries_add_up_on_a_roomy_card() -
         == roomy
     )
     assert roomy == sets - found.peak(Layer.ALLOCATED)[1] > 0
-    assert cache(None)[0] == roomy
+    assert cache(None, SMALL_VOCABULARY)[0] == roomy
+
+
+def test_the_working_layer_counts_where_the_heads_moment_is_the_fullest() -> None:
+    kernels = ["rms_norm", "rope", "lora_attention", "lora_mlp", "swiglu"]
+    training = {
+        "micro_batch": 4, "sequence_length": 4096, "checkpointing": "full", "loss": "fused", "kernels": kernels,
+        "attention": "flash",
+    }  # fmt: skip
+    runtime = {"name": "hf_trainer", "version": "4.48.1"}
+    blocks = {"task": "lora", "adapter": {"method": "lora"}, "runtime": runtime, "training": training}
+    _, found = cache(400, cases.LLAMA_8B, **blocks)
+    backward = found.phase_bytes(Phase.BACKWARD, Layer.ALLOCATED) - logits(found, Phase.BACKWARD)
+    assert logits(found, Phase.BACKWARD) > 0
+    layers = symbols_of(found)["W"] + found.phase_bytes(Phase.REST, Layer.ALLOCATED)
+    assert layers > backward
+
+
+def test_what_other_moments_need_beyond_the_fullest() -> None:
+    def entry(amount: int, category: Category, name: str = "x") -> Entry:
+        return Entry(category, name, amount, frozenset({Phase.BACKWARD}), "", (), "")
+
+    head = [entry(30, Category.LOGITS), entry(10, Category.ACTIVATIONS)]
+    layer = [entry(25, Category.ACTIVATIONS), entry(9, Category.ACTIVATIONS, "retained_gradients")]
+    assert hidden_bytes([layer, head]) == 25 - 10
+    assert hidden_bytes([layer]) == hidden_bytes([]) == 0
 
 
 def test_a_full_card_gives_back_what_is_cached_but_for_pieces() -> None:
