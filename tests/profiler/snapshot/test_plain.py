@@ -104,6 +104,49 @@ def test_good_values_come_through_unchanged(protocol: int) -> None:
     assert load_plain(GOOD[protocol]) == values
 
 
+def as_cpp(value: Any, seen: dict[str, int]) -> bytes:
+    """As `_memory_snapshot_pickled` writes it: protocol 2, only texts are kept in the memo, 64-bit whole numbers."""
+    if isinstance(value, dict):
+        inside = b"".join(as_cpp(part, seen) for item in value.items() for part in item)
+        return b"}(" + inside + b"u" if value else b"}"
+    if isinstance(value, list):
+        return b"](" + b"".join(as_cpp(part, seen) for part in value) + b"e"
+    if isinstance(value, tuple):
+        return b"".join(as_cpp(part, seen) for part in value) + b"\x86"
+    if isinstance(value, str):
+        return _cpp_text(value, seen)
+    if isinstance(value, bool):
+        return b"\x88" if value else b"\x89"
+    if isinstance(value, float):
+        return b"G" + struct.pack(">d", value)
+    for opcode, form, low, high in (
+        (b"K", "<B", 0, 255),
+        (b"M", "<H", 0, 65535),
+        (b"J", "<i", -(2**31), 2**31 - 1),
+    ):
+        if low <= value <= high:
+            return opcode + struct.pack(form, value)
+    return b"\x8a\x08" + struct.pack("<q", value)
+
+
+def _cpp_text(value: str, seen: dict[str, int]) -> bytes:
+    place = seen.get(value)
+    if place is None:
+        place = seen[value] = len(seen)
+        put = b"q" + bytes([place]) if place < 256 else b"r" + struct.pack("<I", place)
+        return text(value) + put
+    return b"h" + bytes([place]) if place < 256 else b"j" + struct.pack("<I", place)
+
+
+def test_the_form_that_cpp_writes() -> None:
+    stacks = {key: [{"filename": f"f{key}.py", "name": f"g{key}", "line": key}] for key in range(300)}
+    values = record(random_events(1, 300), AllocatorSettings(), stacks=stacks).values
+    data = b"\x80\x02" + as_cpp(values, {}) + b"."
+    assert pickle.loads(data) == values  # noqa: S301 - our own
+    assert load_plain(data) == values
+    assert read_snapshot(data) == read_snapshot(pickle.dumps(values))
+
+
 @pytest.mark.parametrize("protocol", range(6))
 def test_every_opcode_of_a_snapshot_is_let_through(protocol: int) -> None:
     """And all that the written form uses is in the list of what is let through."""
