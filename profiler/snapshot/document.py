@@ -143,7 +143,7 @@ def document_from(values: object) -> SnapshotDocument:
     segments = tuple(reader.segments(values["segments"]))
     traces = values.get("device_traces", [])
     if not isinstance(traces, list) or len(traces) > MAX_DEVICES:
-        raise MemoryFileError("bad_value", "device_traces", allowed=f"a list of up to {MAX_DEVICES} lists")
+        raise _wrong(traces, "device_traces", f"a list of up to {MAX_DEVICES} lists")
     histories = tuple(reader.history(trace, f"device_traces[{i}]") for i, trace in enumerate(traces))
     settings = values.get("allocator_settings")
     settings = settings if isinstance(settings, dict) else {}
@@ -177,22 +177,16 @@ class _Reader:
     def _segment(self, value: Mapping[str, Any], where: str) -> Segment:
         blocks = value.get("blocks")
         if not isinstance(blocks, list):
-            raise MemoryFileError(
-                "missing" if blocks is None else "bad_value", f"{where}.blocks", allowed="a list"
-            )
+            raise _wrong(blocks, f"{where}.blocks", "a list")
         self._count(len(blocks))
         size = _whole(value, "total_size", where, MAX_BYTES)
         address = _whole(value, "address", where, MAX_ADDRESS)
         kind = value.get("segment_type")
         if kind not in ("large", "small"):
-            raise MemoryFileError(
-                "missing" if kind is None else "bad_value", f"{where}.segment_type", allowed="large, small"
-            )
+            raise _wrong(kind, f"{where}.segment_type", "large, small")
         made = tuple(_blocks(blocks, address, where))
         if sum(block.bytes for block in made) > size:
-            raise MemoryFileError(
-                "bad_value", f"{where}.total_size", given=size, allowed="the size of its blocks"
-            )
+            raise _wrong(size, f"{where}.total_size", "at least the size of its blocks")
         return Segment(
             device=_whole(value, "device", where, MAX_DEVICES - 1, default=0),
             address=address,
@@ -207,7 +201,7 @@ class _Reader:
     def history(self, value: object, where: str) -> History:
         """One device's entries, in the order they were made."""
         if not isinstance(value, list):
-            raise MemoryFileError("bad_value", where, allowed="a list")
+            raise _wrong(value, where, "a list")
         self._count(len(value))
         history = History()
         for number, entry in enumerate(value):
@@ -218,14 +212,12 @@ class _Reader:
 def _add(history: History, entry: Any, where: str, number: int) -> None:
     """Put one entry into the columns. On the way of every entry of large files, so kept plain."""
     if type(entry) is not dict:
-        raise MemoryFileError("bad_value", f"{where}[{number}]", allowed="a dict")
+        raise _wrong(entry, f"{where}[{number}]", "a dict")
     name = entry.get("action")
     action = ACTIONS.get(name) if type(name) is str else None
     if action is None:
         if type(name) is not str:
-            raise MemoryFileError(
-                "missing" if name is None else "bad_value", f"{where}[{number}].action", allowed="text"
-            )
+            raise _wrong(name, f"{where}[{number}].action", "text")
         history.skipped += 1
         return
     key = "device_free" if action == OOM and "device_free" in entry else "addr"
@@ -255,9 +247,7 @@ def _blocks(values: list[Any], start: int, segment: str) -> Iterator[Block]:
         size = _whole(value, "size", where, MAX_BYTES)
         state = value.get("state")
         if not isinstance(state, str):
-            raise MemoryFileError(
-                "missing" if state is None else "bad_value", f"{where}.state", allowed="text"
-            )
+            raise _wrong(state, f"{where}.state", "text")
         allocated = state == "active_allocated"
         yield Block(
             address=_whole(value, "address", where, MAX_ADDRESS, default=start),
@@ -282,18 +272,23 @@ def _block_stack(value: Mapping[str, Any]) -> Stack:
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise MemoryFileError("bad_value", where, allowed="a dict")
+        raise _wrong(value, where, "a dict")
     return value
 
 
 def _whole(value: Mapping[str, Any], key: str, where: str, most: int, default: int | None = None) -> int:
     """A whole number from 0 on; the default where the key is missing."""
     number = value.get(key, default)
-    if number is None:
-        raise MemoryFileError("missing", f"{where}.{key}")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
-        raise MemoryFileError("bad_value", f"{where}.{key}", given=_shown(number), allowed=f"0 to {most}")
+        raise _wrong(number, f"{where}.{key}", f"0 to {most}")
     return number
+
+
+def _wrong(value: object, where: str, allowed: str) -> MemoryFileError:
+    """A value is missing or cannot be."""
+    if value is None:
+        return MemoryFileError("missing", where)
+    return MemoryFileError("bad_value", where, given=_shown(value), allowed=allowed)
 
 
 def _shown(value: object) -> str:

@@ -155,7 +155,7 @@ def _refuse(data: bytes, position: int) -> NoReturn:
     if opcode in _KNOWN and len(data) - position < _ARGUMENT_BYTES:
         raise MemoryFileError("truncated", bytes=len(data))
     if position == 0 and opcode not in _NAMES:
-        raise MemoryFileError("not_pickle", detail="")
+        raise MemoryFileError("not_pickle", detail=f"begins with {data[:8]!r}")
     raise MemoryFileError("not_plain", name=_NAMES.get(opcode, hex(opcode)), offset=position)
 
 

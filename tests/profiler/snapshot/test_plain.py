@@ -365,7 +365,7 @@ def test_sizes_that_cannot_be(path: str, bad: Any) -> None:
         ("segments__0__segment_type", "medium"),
         ("segments__0__segment_type", ["large"]),
         ("segments__0__blocks", {}),
-        ("segments__0__blocks__0", None),
+        ("segments__0__blocks__0", "x"),
         ("segments__0__blocks__0__state", 1),
         ("segments__0__blocks__0__size", 3 * MIB),
         ("device_traces", {}),
