@@ -21,6 +21,7 @@ _CONTEXT: Final = ("cuda_context_bytes",)
 FEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "allocator_loaded_frac": ("device_used_bytes",),
     "allocator_retained_frac": ("device_used_bytes",),
+    "allocator_shared_frac": ("device_used_bytes",),
     "training_modules_bytes": ("device_used_bytes",),
     "cuda_context_hopper_bytes": _CONTEXT,
     "nccl_communicator_bytes": _CONTEXT,

@@ -24,7 +24,9 @@ RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
 """Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
 MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
-SETS: Final = "max(0, R + O + W - T + max(Q, T) + ceil(g*T) + Z + S + ceil(l*D) - A)"
+SETS: Final = (
+    "max(0, R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z)) + ceil(g*T) + S + ceil(l*D) - A)"
+)
 POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
 
@@ -171,8 +173,9 @@ def cache_bytes(
     if not fracs.keeps_sets:
         size = pieces + larger(p.plain + p.streams - p.peak, 0)
         return size if room is None else smaller(size, larger(pieces, room))
-    total = p.rest + p.step + p.working - p.retained + larger(p.logits, p.retained)
-    total = total + p.renewed + p.streams
+    after, before = larger(p.logits, p.retained), p.step + p.renewed
+    total = p.rest + p.working - p.retained + after + before + p.streams
+    total = total - ceil(fracs.shared * smaller(after, before))
     size = total + ceil(fracs.retained * p.retained) + ceil(fracs.loaded * p.loaded) - p.peak
     size = larger(size, 0)
     return size if room is None else smaller(size, larger(pieces, room))
@@ -205,6 +208,7 @@ def cache_entry(
             "g": fracs.retained,
             "Z": parts.renewed,
             "S": parts.streams,
+            "h": fracs.shared,
             "l": fracs.loaded,
             "D": parts.loaded,
         }

@@ -24,6 +24,7 @@ SLACK_EXPANDABLE: Final = 0.02
 
 SLACK_RETAINED: Final = 0.35
 SLACK_LOADED: Final = 0.4
+SLACK_SHARED: Final = 0.6
 """Where the tables hold no constant: the same as theirs."""
 
 
@@ -36,12 +37,14 @@ class SlackFracs:
         keeps_sets: Whether blocks cut for one set of tensors stay its own (not with expandable segments).
         retained: Of the gradients FSDP retains, which split the blocks they are cut from.
         loaded: Of what was loaded whole before it was divided.
+        shared: Of the smaller of logits and the optimizer's tensors, which is cut from the blocks of the larger.
     """
 
     least: float
     keeps_sets: bool
     retained: float
     loaded: float
+    shared: float
 
 
 def cublas_workspace_bytes(gpu: Gpu) -> int:
@@ -94,6 +97,7 @@ def slack_fracs(allocator: str | None, tables: Tables) -> SlackFracs:
         keeps_sets=not expandable,
         retained=_constant("allocator_retained_frac", SLACK_RETAINED, tables),
         loaded=_constant("allocator_loaded_frac", SLACK_LOADED, tables),
+        shared=_constant("allocator_shared_frac", SLACK_SHARED, tables),
     )
 
 
