@@ -93,8 +93,26 @@ def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     if flat:
         return [_unit_gradients(2 * unit * e, "2*U*e", {"U": unit, "e": e}, "fsdp_flat", phases)]
     if step.share.num_stages > 1:
-        unit, e = step.trained_params, setup.gradient_bytes
+        whole, kept = step.trained_params, setup.gradient_bytes
+        return [
+            _unit_gradients(whole * kept, "U*e", {"U": whole, "e": kept}, "fsdp_scatter", phases),
+            _scatter_input(unit, e, kept, phases),
+        ]
     return [_unit_gradients(unit * e, "U*e", {"U": unit, "e": e}, "fsdp_scatter", phases)]
+
+
+def _scatter_input(unit: int, e: int, kept: int, phases: frozenset[Phase]) -> Entry:
+    """The last micro-batch's own gradients of one unit, and their sum copied for the reduce-scatter."""
+    symbols = {"U": unit, "e": e, "r": kept}
+    return item(
+        Category.COMMUNICATION,
+        "scatter_input",
+        unit * (e + kept),
+        "U*(e + r)",
+        symbols,
+        "fsdp_reduce",
+        phases=phases,
+    )
 
 
 def _unit_gradients(

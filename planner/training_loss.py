@@ -194,8 +194,14 @@ def _differentiated(step: Step) -> list[Entry]:
     return [
         _per_entry(step, "logits", old, "loss_standard"),
         _log_softmax(step),
-        _per_entry(step, "loss_gradients", loss.GRADIENT_BYTES, "loss_standard"),
+        _per_entry(step, "loss_gradients", _loss_gradient_bytes(setup), "loss_standard"),
     ]
+
+
+def _loss_gradient_bytes(setup: Setup) -> int:
+    """Divided logits of DTensor's `loss_parallel` have one fp32 tensor more: (gradient + exp(log-softmax)) * scale."""
+    parallel = setup.runtime == "torchtitan" and setup.division.tensor > 1
+    return loss.GRADIENT_BYTES + (4 if parallel else 0)
 
 
 def _log_softmax(step: Step) -> Entry:

@@ -24,6 +24,8 @@ ZERO3_SUB_GROUP: Final = 1_000_000_000
 ZERO3_BUFFERS_SINCE: Final = (0, 5, 10)
 ZERO3_BUFFERS_DATE: Final = (2022, 1)
 FIRST_YEAR: Final = 2019
+CUTS_CONSTANTS: Final = frozenset({"torchtune"})
+"""Runtimes whose 4-bit weights are torchao's."""
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
 
@@ -109,11 +111,17 @@ def _packed_weights(setup: Setup, packed: Sequence[Tensor]) -> list[Entry]:
         {**symbols, "bits": bits},
         f"format_{setup.base}",
     )
-    return [weights, *_quantization_constants(setup, packed, params)]
+    return [
+        weights,
+        *_quantization_constants(setup, packed, held if setup.runtime in CUTS_CONSTANTS else params),
+    ]
 
 
 def _quantization_constants(setup: Setup, packed: Sequence[Tensor], params: int) -> list[Entry]:
-    """Block constants live beside the weight, not in it: sharding leaves them whole (bitsandbytes, AutoGPTQ)."""
+    """Block constants live beside the weight, not in it: sharding leaves them whole (bitsandbytes, AutoGPTQ).
+
+    torchao's tensors hold theirs and are cut with them (`NF4Tensor`, `_INNER_TENSOR_NAMES_FOR_SHARDING`).
+    """
     name, reference = "quantization_constants", f"format_{setup.base}"
     match setup.base:
         case "nf4":

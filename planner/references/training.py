@@ -219,6 +219,11 @@ REFERENCES: dict[str, Reference] = {
         "`MatMul4Bit.forward`: `ctx.tensors = (A, B)`; `dequantize_4bit(B, quant_state).to(A.dtype)`",
         "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.42.0/bitsandbytes/autograd/_functions.py",
     ),
+    "fsdp_reduce": _source(
+        "PyTorch FSDP2",
+        "`foreach_reduce`: gradients are copied into one input in the format they are reduced in",
+        PYTORCH + "torch/distributed/_composable/fsdp/_fsdp_collectives.py",
+    ),
     "fsdp_flat": _source(
         "PyTorch FSDP",
         "`FlatParamHandle`: views are split from the flat parameter; `_post_backward_hook` leaves early in `no_sync`",
