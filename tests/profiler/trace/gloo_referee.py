@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,13 +18,17 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
+from torch.distributed.tensor.parallel import loss_parallel
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 
 from planner.scenario import Scenario
 from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.distributed_shards import shard
+from profiler.trace.child.distributed_tensor import cut
 from profiler.trace.child.session import make_trace
-from profiler.trace.documents import Target
+from profiler.trace.documents import Part, Target
+from profiler.worker import steps
 from profiler.worker.steps import Loop
 from profiler.worker.tracker import Tracker, adopt_model, adopt_optimizer
 from profiler.worker.workloads import build, make_optimizers
@@ -45,6 +49,11 @@ class RankTracker(Tracker):
             return NotImplemented
         return super().__torch_dispatch__(func, types, args, kwargs)
 
+    def _see(self, tensor: Any, func: Any, args: tuple[Any, ...]) -> None:
+        """A wrapper has a storage by name only; what it wraps was seen."""
+        if not is_traceable_wrapper_subclass(tensor):
+            super()._see(tensor, func, args)
+
     def adopt(self, tensor: Any, kind: str, owner: str = "", detail: str = "") -> None:
         super().adopt(getattr(tensor, "_local_tensor", tensor), kind, owner, detail)
 
@@ -58,21 +67,21 @@ def real_rank(rank: int, name: str, folder: str) -> None:
     config, changes, part = CASES[name]
     given = Scenario.model_validate(scenario(config, **changes))
     work = build(given, config, "cpu")
-    shard(work.model, init_device_mesh("cpu", (RANKS,)), part)
-    optimizer, in_backward = make_optimizers(work.model, given.training.optimizer)
+    inner, mesh = work.model, init_device_mesh("cpu", (RANKS,))
+    if part.tensor > 1:
+        cut(inner, mesh, part)
+    if part.shards > 1:
+        shard(inner, mesh, part)
+    optimizer, in_backward = make_optimizers(inner, given.training.optimizer)
     work = replace(work, optimizer=optimizer, in_backward=in_backward)
     tracker = RankTracker("cpu")
-    names = {id(parameter): name for name, parameter in work.model.named_parameters()}
-    adopt_model(tracker, work.model)
-    loop = Loop(work, tracker.enter_phase, tracker)
-    with tracker.watching_modules(work.model), tracker, loop.marking():
-        for step in range(1, STEPS + 1):
-            gc.collect()
-            tracker.start_step(step)
-            tracker.enter_phase("rest")
-            loop.step()
-            for one in work.optimizers():
-                adopt_optimizer(tracker, one, names)
+    names = {id(parameter): name for name, parameter in inner.named_parameters()}
+    adopt_model(tracker, inner)
+    with tracker.watching_modules(inner), tracker, mock.patch.object(steps, "_with_loss", return_value=inner):
+        if part.copies > 1:
+            copies = DistributedDataParallel(inner, gradient_as_bucket_view=part.bucket_views)
+            work = replace(work, model=copies)
+        measure(Loop(work, tracker.enter_phase, tracker), tracker, names, part)
     found = {
         moment.phase: {
             "bytes": moment.bytes,
@@ -86,6 +95,19 @@ def real_rank(rank: int, name: str, folder: str) -> None:
     dist.destroy_process_group()
 
 
+def measure(loop: Loop, tracker: Tracker, names: dict[int, str], part: Part) -> None:
+    """Run the steps."""
+    work = loop._workload
+    with loop.marking(), loss_parallel() if part.loss else nullcontext():
+        for step in range(1, STEPS + 1):
+            gc.collect()
+            tracker.start_step(step)
+            tracker.enter_phase("rest")
+            loop.step()
+            for one in work.optimizers():
+                adopt_optimizer(tracker, one, names)
+
+
 def real(name: str) -> list[dict[str, Any]]:
     """Both ranks of a real job."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +116,7 @@ def real(name: str) -> list[dict[str, Any]]:
 
 
 def traced(name: str, rank: int) -> dict[str, int]:
-    """Peaks of a rank's trace by phase."""
+    """Peaks of a rank's trace by phase of the last step."""
     config, changes, part = CASES[name]
     document = scenario(config, **changes)
     target = Target(device="cpu", part=part.model_copy(update={"rank": rank}))
