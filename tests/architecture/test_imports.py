@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.source import PRODUCT, ROOT, TORCH_FAMILY, Module, imports, modules, write_tree
+from tests.architecture.source import (
+    COMPUTED,
+    PRODUCT,
+    ROOT,
+    TORCH_FAMILY,
+    Module,
+    imports,
+    modules,
+    write_tree,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +36,9 @@ EXTRA = {
     "profiler.__main__": frozenset({"hardware_db"}),
     "profiler.worker": TORCH_FAMILY,  # the child process
     "profiler.trace.child": TORCH_FAMILY,  # the tracing child process
+    "profiler.trace.child.user_module": frozenset(
+        {COMPUTED}
+    ),  # a user's own model, named on the command line
 }
 # Figures are pure functions of a plan.
 NO_STREAMLIT = ("ui.charts", "ui.locales")
