@@ -9,6 +9,7 @@ from planner.scenario import Scenario
 from profiler.documents import Remark
 from profiler.runnable import why_not_runnable
 from profiler.trace.division import casts_by_unit, why_not_divided
+from profiler.trace.quantized_remarks import lifted, only_packed
 
 
 def why_not_traceable(scenario: Scenario) -> tuple[Remark, ...]:
@@ -19,14 +20,17 @@ def why_not_traceable(scenario: Scenario) -> tuple[Remark, ...]:
     """
     remarks = [remark for remark in why_not_runnable(scenario, "cuda") if not _lifted(remark, scenario)]
     if scenario.is_training:
-        remarks += [*why_not_divided(scenario), *_only_here(scenario)]
+        remarks += [*why_not_divided(scenario), *_only_here(scenario), *only_packed(scenario)]
     return tuple(remarks)
 
 
 def _lifted(remark: Remark, scenario: Scenario) -> bool:
-    """What a step on this machine cannot do and a trace can: several devices, and formats that FSDP2 casts to."""
+    """What a step on this machine cannot do and a trace can.
+
+    Several devices, formats that FSDP2 casts to, packed bases, LitGPT's loop.
+    """
     by_unit = remark.code == "compute_needs_autocast" and casts_by_unit(scenario)
-    return by_unit or remark.code == "several_devices"
+    return by_unit or remark.code == "several_devices" or lifted(remark, scenario)
 
 
 def _only_here(scenario: Scenario) -> Iterator[Remark]:

@@ -42,6 +42,8 @@ def in_force(target: Target, device_type: str, *, packed: bool = False) -> Itera
         replace(functional, "scaled_dot_product_attention", attention_for(target, by_lengths=by_lengths))
         find = getattr(masking_utils, PACKED)
         replace(masking_utils, PACKED, _answering(find, not packed or by_lengths))
+        if target.attention == "flash":
+            _no_masks(stack)
         replace(torch.amp.GradScaler, "_maybe_opt_step", _always_step)
         replace(masking_utils, "is_tracing", lambda _=None: False)
         replace(_foreach_utils, "_get_fused_kernels_supported_devices", _also("fused", device_type))
@@ -56,6 +58,13 @@ def in_force(target: Target, device_type: str, *, packed: bool = False) -> Itera
                 if hasattr(module, name):
                     replace(module, name, getattr(_foreach_utils, name))
         yield
+
+
+def _no_masks(stack: ExitStack) -> None:
+    """The flash library is told causality and windows by arguments; sdpa, which stands for it, would get a mask."""
+    makers = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping  # noqa: SLF001  # it has no public name
+    stack.callback(makers.__setitem__, "sdpa", makers["sdpa"])
+    makers["sdpa"] = masking_utils.flash_attention_mask
 
 
 def _users_of_supported_devices() -> list[Any]:
