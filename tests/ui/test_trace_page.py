@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from planner.units import MIB
 from profiler.trace.cache import TraceCache
+from profiler.trace.record import Instant
 from profiler.trace.request import outside_bytes
 from profiler.trace.runner import TraceRunner
 from tests.profiler import jobs as stub
@@ -50,6 +51,10 @@ class Stub:
     mode: str = "ok"
     started: int = 0
 
+    def answers(self, **changes: Any) -> None:
+        made = small_step().model_copy(update=changes)
+        self.trace.write_text(json.dumps(made.model_dump(mode="json")), encoding="utf-8")
+
     def runner(self) -> TraceRunner:
         self.started += 1
         command = (sys.executable, "-S", "-E", str(CHILD), self.mode, str(self.trace))
@@ -59,9 +64,9 @@ class Stub:
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stub]:
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps(small_step().model_dump(mode="json")), encoding="utf-8")
     jobs, traces, results = Jobs(lambda _: True), TraceCache(4), Results(4)
     made = Stub(path, jobs)
+    made.answers()
     monkeypatch.setattr(shared, "jobs", lambda: jobs)
     monkeypatch.setattr(shared, "traces", lambda: traces)
     monkeypatch.setattr(shared, "results", lambda: results)
@@ -172,6 +177,28 @@ def test_another_card_of_the_same_kind_needs_no_other_trace(child: Stub) -> None
     page = press(checked(page.run()), "trace_start")
     assert "trace_timeline" in charts(page)
     assert child.started == 1
+
+
+def test_every_layer_can_be_run_to_see_that_it_comes_to_the_same(child: Stub) -> None:
+    child.answers(instant=Instant(layers=(2, 3), period=1))
+    page = traced(child)
+    assert "Run with 2 and 3 layers" in html(page)
+    child.answers()
+    page = finished(press(page, "quiet_trace_full"), child)
+    assert child.started == 2
+    assert "came event by event to what short models" in html(page)
+    assert not has(page, "quiet_trace_full")
+
+
+def test_an_answer_stays_while_every_layer_is_run(child: Stub) -> None:
+    child.answers(instant=Instant(layers=(2, 3), period=1))
+    page = traced(child)
+    child.mode = "hang"
+    page = press(page, "quiet_trace_full")
+    assert "trace_timeline" in charts(page)
+    page = finished(press(page, "trace_stop"), child)
+    assert "Cancelled, as asked" in html(page)
+    assert "trace_timeline" in charts(page)
 
 
 def test_while_it_runs_progress_is_shown_and_cancel_ends_it(child: Stub) -> None:

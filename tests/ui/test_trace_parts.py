@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
@@ -16,6 +17,7 @@ from profiler.documents import Remark
 from profiler.job_types import ExitReason, JobState, Snapshot
 from profiler.trace.answer import MAX_POINTS, Point, answer
 from profiler.trace.documents import Attention
+from profiler.trace.record import Instant
 from profiler.trace.request import outside_bytes
 from tests.profiler.trace.traces import born, died, phase, small_step, storage, trace
 from tests.ui.measure_cases import planned, tiny
@@ -240,7 +242,7 @@ def test_a_result_is_made_once_for_a_question() -> None:
     made: list[str] = []
 
     def look(name: str) -> None:
-        kept.get({"name": name}, lambda: made.append(name))
+        kept.get({"name": name}, "", lambda: made.append(name))
 
     for name in ("a", "a", "b", "c", "c", "a"):
         look(name)
@@ -274,6 +276,34 @@ def test_every_ended_state_and_attention_has_words(words: Words) -> None:
     names = get_args(Attention)
     assert len(names) == 5
     assert [name for name in names if not words.has(f"trace.attention.{name}")] == []
+
+
+def test_every_reason_to_run_every_layer_has_words(words: Words) -> None:
+    codes = set()
+    for path in (run.ROOT / "profiler" / "trace").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"FullModeError", "ExtendError"}:
+                codes |= {str(each.value) for each in node.args[:1] if isinstance(each, ast.Constant)}
+    assert len(codes) > 5
+    assert sorted(code for code in codes if not words.has(f"trace.instant.why.{code}")) == []
+
+
+@pytest.mark.parametrize(
+    ("instant", "same", "said"),
+    [
+        (Instant(layers=(3, 4), period=1), None, "Run with 3 and 4 layers and continued to 3"),
+        (Instant(code="few_layers"), None, "Every layer was run: it has few."),
+        (None, True, "came event by event to what"),
+        (None, False, "It differs"),
+        (None, None, "The second step is the one that is read."),
+    ],
+)
+def test_the_foot_says_what_was_run(
+    result: Result, words: Words, instant: Instant | None, same: bool | None, said: str
+) -> None:
+    shown = replace(result, trace=result.trace.model_copy(update={"instant": instant}))
+    assert said in wording.foot(shown, words, same=same)
+    assert wording.is_extended(shown) is ("continued to" in said)
 
 
 @pytest.mark.parametrize("category", [*Category, "unknown"])

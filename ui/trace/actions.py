@@ -23,11 +23,16 @@ _EARLIER: Final = "trace_earlier"
 _WAITING: Final = "trace_waiting"
 
 
-def start(question: Question) -> None:
-    """Show the answer to a question, tracing it first unless its trace is kept."""
+def start(question: Question, *, every_layer: bool = False) -> None:
+    """Show the answer to a question, tracing it first unless its trace is kept.
+
+    Args:
+        question: What to trace.
+        every_layer: Run the whole model, where short ones would do: to see that it comes to the same.
+    """
     st.session_state[_WANTED] = True
     st.session_state.pop(_EARLIER, None)
-    if running.traces().get(question.key) is not None:
+    if running.kept(question, full=every_layer) is not None:
         return
     free = available_bytes()
     limit = None if free is None else max(1, int(free * LIMIT_SHARE))

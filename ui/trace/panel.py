@@ -67,10 +67,10 @@ def _offer(document: Document, words: Words, *, again: bool = False) -> None:
         )
 
 
-def _start(document: Document) -> None:
+def _start(document: Document, every_layer: bool = False) -> None:  # a callback
     question = question_of(document)
     if question is not None and not question.refused:
-        actions.start(question)
+        actions.start(question, every_layer=every_layer)
 
 
 def _title(words: Words) -> None:
@@ -88,6 +88,8 @@ def _wanted(document: Document, words: Words) -> None:
     if result is not None:
         actions.remember(document)
         _answered(result, words)
+        if run is not None and seen is not None and run.is_of(document):
+            _second_run(run, seen, words)
         return
     if run is not None and seen is not None and _is_under_way(run, seen, question):
         _title(words)
@@ -98,7 +100,7 @@ def _wanted(document: Document, words: Words) -> None:
         st.rerun()
     _offer(document, words)
     if run is not None and seen is not None and seen.is_over and run.is_of(document):
-        _ended(run, seen, words)
+        _ended(seen, words)
     _earlier(document, words)
 
 
@@ -113,15 +115,17 @@ def _take_in(run: Run) -> None:
     if not run.job.is_over or not isinstance(run.job, TraceJob) or run.job.trace is None:
         return
     question = question_of(run.document)
-    if question is not None and running.traces().get(question.key) is None:
-        running.traces().put(question.key, run.job.trace)
+    if question is not None and running.kept(question, full=run.job.trace.instant is None) is None:
+        running.keep(question, run.job.trace)
 
 
 def _result(question: Question) -> Result | None:
-    trace = running.traces().get(question.key)
+    trace = running.kept(question)
     if trace is None:
         return None
-    return running.results().get(question.document, lambda: result_of(question, trace))
+    full = trace.instant is None or not trace.instant.layers
+    key = question.full_key if full else question.key
+    return running.results().get(question.document, key, lambda: result_of(question, trace))
 
 
 def _answered(result: Result, words: Words) -> None:
@@ -132,15 +136,41 @@ def _answered(result: Result, words: Words) -> None:
         st.button(words("trace.close"), key="quiet_trace_close", type="tertiary", on_click=actions.close)
     draw_result(result, words)
     with st.container(key="trace_foot", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f'<div class="p m">{wording.foot(result, words)}</div>', width="stretch")
+        foot = wording.foot(result, words, same=_same_in_full(result.document))
+        st.html(f'<div class="p m">{foot}</div>', width="stretch")
+        if wording.is_extended(result):
+            st.button(
+                words("trace.every_layer"),
+                key="quiet_trace_full",
+                type="tertiary",
+                on_click=_start,
+                args=(result.document, True),
+            )
         download(result, words)
 
 
-def _ended(run: Run, seen: Snapshot, words: Words) -> None:
+def _same_in_full(document: Document) -> bool | None:
+    """Whether the trace of every layer is event by event what was extended; None unless both are kept."""
+    question = question_of(document)
+    if question is None:
+        return None
+    short, full = running.traces().get(question.key), running.traces().get(question.full_key)
+    if short is None or full is None:
+        return None
+    return short.events == full.events and short.storages.bytes == full.storages.bytes
+
+
+def _second_run(run: Run, seen: Snapshot, words: Words) -> None:
+    """Below an answer: the trace of every layer while it runs, or why it left nothing."""
+    if not seen.is_over and run.session == this_session():
+        draw_live(run, mine=True)
+    elif seen.is_over:
+        _ended(seen, words)
+
+
+def _ended(seen: Snapshot, words: Words) -> None:
     """Why the last try for this very question left nothing."""
     state = of_job(seen, mine=True)
-    if state is State.DONE or (state in QUIET and run.session != this_session()):
-        state = State.CRASHED if state is State.DONE else state
     if state not in ENDED_WITHOUT_RESULT:
         return
     tone = "" if state in QUIET else "bad"

@@ -23,12 +23,14 @@ class Question:
         plan: Its answer.
         asked: What the tracing process is told.
         key: Digest of everything that the trace depends on; another card of the same kind has the same.
+        full_key: The same for a trace of every layer, which an extended one equals.
     """
 
     document: Document
     plan: Plan
     asked: Asked
     key: str
+    full_key: str
 
     @property
     def refused(self) -> tuple[Remark, ...]:
@@ -48,8 +50,11 @@ def _question(text: str) -> Question | None:
     if plan is None or not plan.resolved.is_training:
         return None
     asked = ask(plan, capability_of(plan))
-    key = key_of(asked.scenario, asked.config, asked.options.target)
-    return Question(document=document, plan=plan, asked=asked, key=key)
+    key, full_key = (
+        key_of(asked.scenario, asked.config, asked.options.target, instant=instant)
+        for instant in (True, False)
+    )
+    return Question(document=document, plan=plan, asked=asked, key=key, full_key=full_key)
 
 
 def capability_of(plan: Plan) -> Capability | None:

@@ -143,9 +143,9 @@ class Results:
         self._lock = threading.Lock()
         self._results: OrderedDict[str, Result | None] = OrderedDict()
 
-    def get(self, document: Document, make: Callable[[], Result | None]) -> Result | None:
-        """The result of a question, made by `make` where it is not kept."""
-        key = canonical(document)
+    def get(self, document: Document, trace_key: str, make: Callable[[], Result | None]) -> Result | None:
+        """The result of a question and a trace, made by `make` where it is not kept."""
+        key = trace_key + canonical(document)
         with self._lock:
             if key in self._results:
                 self._results.move_to_end(key)

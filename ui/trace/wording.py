@@ -184,11 +184,22 @@ def progress(seen: Snapshot, words: Words) -> str:
     return words(f"trace.progress.{code}", step=whole(at.step), steps=whole(at.steps), phase=phase)
 
 
-def foot(result: Result, words: Words) -> Safe:
-    """What ran, how long, for which kernels."""
+def is_extended(result: Result) -> bool:
+    """Whether short models were run in place of the whole one."""
+    return result.trace.instant is not None and bool(result.trace.instant.layers)
+
+
+def foot(result: Result, words: Words, *, same: bool | None = None) -> Safe:
+    """What ran, how long, for which kernels, on which rank.
+
+    Args:
+        result: What is shown.
+        words: For the sentences.
+        same: Whether every layer came to what was extended from short models; None if that was not tried.
+    """
     trace = result.trace
     major, minor = trace.target.compute_capability
-    return words.html(
+    said = words.html(
         "trace.foot",
         torch=trace.versions.torch,
         transformers=trace.versions.transformers,
@@ -197,6 +208,26 @@ def foot(result: Result, words: Words) -> Safe:
         capability=f"{major}.{minor}",
         attention=words(f"trace.attention.{trace.target.attention}"),
     )
+    parts = [said, _layers_run(result, words, same=same)]
+    if trace.target.part.ranks > 1:
+        parts.append(
+            words.html("trace.rank", rank=whole(trace.target.part.rank), ranks=whole(trace.target.part.ranks))
+        )
+    return Safe(" ".join(filter(None, parts)))
+
+
+def _layers_run(result: Result, words: Words, *, same: bool | None) -> Safe:
+    instant = result.trace.instant
+    if instant is not None and instant.layers:
+        run = words("measure.why.and").join(map(whole, instant.layers))
+        return words.html("trace.instant.extended", run=run, layers=whole(result.plan.model.num_layers))
+    if same is not None:
+        return words.html("trace.instant.same" if same else "trace.instant.differs")
+    if instant is not None and instant.code:
+        key = f"trace.instant.why.{instant.code}"
+        why = words(key) if words.has(key) else instant.code
+        return words.html("trace.instant.whole", why=why)
+    return Safe("")
 
 
 def phase_rows(result: Result, words: Words) -> list[list[str]]:
