@@ -118,6 +118,4 @@ def _scatter_input(unit: int, e: int, kept: int, phases: frozenset[Phase]) -> En
 def _unit_gradients(
     amount: int, formula: str, symbols: dict[str, int], reference: str, phases: frozenset[Phase]
 ) -> Entry:
-    return item(
-        Category.COMMUNICATION, "unit_gradients", amount, formula, symbols, reference, phases=phases
-    )
+    return item(Category.COMMUNICATION, "unit_gradients", amount, formula, symbols, reference, phases=phases)

@@ -122,7 +122,10 @@ def _sites(layer: Layer, setup: Setup) -> tuple[Linear, ...]:
 
 
 def _norms(view: View, *, reaches: bool) -> Terms:
-    """`RMSNorm` works in fp32 and multiplies by the weight there: a trained one keeps what it multiplies."""
+    """`RMSNorm` works in fp32 and multiplies by the weight there: a trained one keeps what it multiplies.
+
+    The two layer norms of a parallel block read one tensor.
+    """
     setup = view.setup
     trained = setup.adapter is None or scales_outputs(setup)
     if view.model.norm == "layer_norm":
@@ -135,8 +138,12 @@ def _norms(view: View, *, reaches: bool) -> Terms:
             trained=trained,
             upcast_weight=setup.residual_bytes < 4,
         )
+    count = norm_count(view.layer, view.model)
     skipped = 0 if view.stream else 1 if reaches else 2
-    return scaled(one, max(0, norm_count(view.layer, view.model) - skipped))
+    total = scaled(one, max(0, count - skipped))
+    if view.model.parallel_residual and view.model.norm == "layer_norm" and count > 1 and not skipped:
+        total["h"] -= (count - 1) * setup.residual_bytes
+    return total
 
 
 def _attention(view: View, *, capped: bool, composed: bool) -> list[Terms]:
