@@ -153,6 +153,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "mbart",
         "whisper",
     ),
+    "diffusion": ("flux2",),
     "megatron": (
         "megatron_gpt",
         "megatron_moe",

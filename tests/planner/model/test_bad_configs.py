@@ -53,7 +53,7 @@ def test_a_size_that_is_none(key: str, value: object) -> None:
         ({"model_type": None}, "missing_key", "model_type"),
         ({"model_type": 3}, "bad_value", "model_type"),
         ({"model_type": ""}, "unknown_model_type", "model_type"),
-        ({"model_type": "flux2"}, "unknown_model_type", "model_type"),
+        ({"model_type": "flux9"}, "unknown_model_type", "model_type"),
         ({**LLAMA, "num_key_value_heads": 5}, "bad_value", "num_key_value_heads"),
         ({**_without(LLAMA, "head_dim"), "num_attention_heads": 24}, "bad_value", "num_attention_heads"),
         ({**LLAMA, "tie_word_embeddings": "yes"}, "bad_value", "tie_word_embeddings"),

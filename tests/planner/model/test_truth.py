@@ -9,8 +9,6 @@ from tests.planner.model.samples import ROOT, read_lines
 
 FILES = ("training", "training_fits", "serving", "serving_fits", "speed")
 REFUSED = {
-    # A diffusion transformer, not a language model.
-    ("training", "flux2", "unknown_model_type", "model_type"): 4,
     # The records tell the attention of each block and not the MLP.
     ("serving", "nemotron-nas", "missing_key", "block_configs.0.ffn"): 4,
 }
