@@ -83,7 +83,7 @@ class Reader:
         """The stream of a run."""
         storages = trace.storages.storages()
         split = [self._split(storage.module) for storage in storages]
-        items = list(_items(trace))
+        items = list(deaths_in_order(trace))
         births = [0] * len(storages)
         tokens, loose = [], []
         words = [_words(storage, path) for storage, (path, _) in zip(storages, split, strict=True)]
@@ -130,8 +130,8 @@ def _words(storage: Storage, path: str) -> tuple[Any, ...]:
     )
 
 
-def _items(trace: Trace) -> list[Item]:
-    """Births, deaths and starts of phases in order."""
+def deaths_in_order(trace: Trace) -> list[Item]:
+    """Births, deaths and starts of phases; deaths in a row, whose order means nothing, in order of birth."""
     items: list[Item] = []
     dying: list[int] = []
     marks = iter((*trace.marks, None))
