@@ -13,6 +13,8 @@ from planner.training_setup import Setup
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
+COMBINES_IN_FP32: Final = frozenset({"torchtitan"})
+"""Runtimes that weight the routed tokens in fp32, which keeps that copy (torchtitan `MoE.forward`)."""
 PLAIN_SOFTMAX: Final = frozenset({
     *("albert", "bart", "bert", "biogpt", "blenderbot", "camembert", "deberta", "distilbert", "electra", "ernie"),
     *("gpt2", "gpt_neo", "llama4", "llama4_text", "marian", "mbart", "mobilebert", "pegasus", "plbart"),
@@ -257,7 +259,8 @@ def _routed(view: View) -> list[Terms]:
     chosen: Terms = {"E": 4, "K": 40, "": 4} if grouped else {"E": 4 + router, "K": 16}
     parts: list[Terms] = [chosen, {"xh": e}, activation(view, "xi", e)]
     if view.setup.adapter is None:
-        return [*parts, {"h": router, "xh": e, "xi": e}]
+        combined = 4 if view.setup.runtime in COMBINES_IN_FP32 else e
+        return [*parts, {"h": router, "xh": combined, "xi": e}]
     ups, downs = view.adapted(Part.EXPERTS)
     for width, sites in (("xh", ups), ("xi", downs)):
         if sites:
