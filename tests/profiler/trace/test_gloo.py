@@ -1,4 +1,4 @@
-"""Two real ranks on gloo against their traces (FSDP2, DDP, tensor parallelism): every phase's peak, but for what gloo holds.
+"""Two real ranks on gloo against their traces (FSDP2, DDP, tensor parallelism): every phase's peak.
 
 Gloo has no reduce-scatter of its own: it copies the input, all-reduces the copy and splits it, and its thread may
 hold the copy past the call. The tracker first sees that copy when it is split. NCCL, which a trace follows, has none.
