@@ -40,7 +40,7 @@ def test_the_loss_at_its_fullest(name: str, version: str, loss: str, compiled: b
 
 
 def test_divided_logits_have_one_tensor_more() -> None:
-    blocks = {"devices": 2, "training": {**STEP, "loss": "standard"}, "parallel": {"tensor": 2, "data": 1}}
+    blocks: dict[str, Any] = {"devices": 2, "training": {**STEP, "loss": "standard"}, "parallel": {"tensor": 2, "data": 1}}
     assert logits(ledger("torchtitan", "2025-09", **blocks)) == T * V // 2 * 16
 
 
@@ -54,7 +54,7 @@ def test_a_chunked_heads_gradient_is_added_up_beside_the_next_chunks() -> None:
 
 def test_torchaos_constants_are_cut_with_their_weights() -> None:
     adapter = {"method": "lora", "rank": 8, "base": "nf4_dq", "targets": ["q_proj", "v_proj"]}
-    blocks = {"task": "qlora", "adapter": adapter, "training": STEP, "parallel": {"sharding": "fsdp"}}
+    blocks: dict[str, Any] = {"task": "qlora", "adapter": adapter, "training": STEP, "parallel": {"sharding": "fsdp"}}
     alone, four = (ledger("torchtune", "2024-10", devices=n, **blocks) for n in (1, 4))
     one, cut = (found.total("quantization_constants") for found in (alone, four))
     assert one // 4 <= cut <= one // 4 + 4
@@ -63,7 +63,7 @@ def test_torchaos_constants_are_cut_with_their_weights() -> None:
 @pytest.mark.parametrize("allocator", ["default", "expandable_segments"])
 def test_gradients_lie_in_the_reduce_scatters_stream(allocator: str) -> None:
     """Blocks freed by the loss are of another stream and do not hold them."""
-    blocks = {"devices": 8, "training": {**STEP, "micro_batch": 8}, "parallel": {"sharding": "fsdp"}}
+    blocks: dict[str, Any] = {"devices": 8, "training": {**STEP, "micro_batch": 8}, "parallel": {"sharding": "fsdp"}}
     found = ledger("torchtitan", "2025-09", allocator=allocator, **blocks)
     gradients = found.category_bytes(Phase.OPTIMIZER_STEP, Category.GRADIENTS)
     least = found.phase_bytes(Phase.LOSS, Layer.ALLOCATED) + gradients
