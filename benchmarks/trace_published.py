@@ -10,11 +10,13 @@ and two moments in bf16 alone are 12.0, 28.9 and 30.6 GB.
 """
 
 import argparse
+import hashlib
 import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -40,6 +42,7 @@ FAR: Final = 0.10
 MAX_FAR_FRAC: Final = 0.10
 MAX_MEDIAN: Final = 0.03
 FOLDER: Final = Path(tempfile.gettempdir()) / "headroom-trace-published"
+PROFILER: Final = Path(__file__).parent.parent / "profiler"
 STATES: Final = 4
 """Weights, gradients and two moments in one format: what AdamW has at the least."""
 
@@ -136,7 +139,8 @@ def row_of(record: Record, tables: Tables) -> Row | str:
 
 def traced(asked: Asked) -> dict[str, Any] | str:
     """Peak, phase and seconds of a trace, from the folder if it is there; else why it failed."""
-    place = FOLDER / f"{key_of(asked.scenario, asked.config, asked.options.target)}.json"
+    key = key_of(asked.scenario, asked.config, asked.options.target)
+    place = FOLDER / f"{_code()}-{key}.json"
     if place.exists():
         kept: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
         return kept
@@ -155,6 +159,15 @@ def traced(asked: Asked) -> dict[str, Any] | str:
     FOLDER.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(found), encoding="utf-8")
     return found
+
+
+@cache
+def _code() -> str:
+    """A digest of the code that traces, so that nothing older is read."""
+    texts = [
+        path.read_bytes() for name in ("trace", "worker") for path in sorted(PROFILER.glob(f"{name}/**/*.py"))
+    ]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
 def main() -> int:

@@ -33,7 +33,7 @@ def only_packed(scenario: Scenario) -> Iterator[Remark]:
     """Packed bases that are not known here, and what LitGPT's loop lacks."""
     adapter = scenario.adapter
     if scenario.task == "qlora" and adapter is not None and adapter.base not in PACKED:
-        yield _refuse("quantized_base_not_measured", "adapter.base", str(adapter.base), PACKED)
+        yield _refuse("packed_format_not_traced", "adapter.base", str(adapter.base), PACKED)
     if scenario.runtime.name != "litgpt":
         return
     if scenario.task in {"lora", "qlora"} and adapter is not None and adapter.method != "lora":

@@ -12,6 +12,7 @@ import torch
 from peft.tuners.lora.layer import Linear as LoraLinear
 from torch import nn
 
+from planner.model import model_from_config
 from planner.scenario import Adapter, Scenario
 from profiler.trace.child.quantized import EightBitLinear, FourBitLinear, GptqLinear, PackedLinear, quantize
 from profiler.trace.quantized_rules import four_bit
@@ -49,11 +50,13 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: Any) -> Workloa
     """The workload of the same model on plain weights, with the weights packed afterwards.
 
     Raises:
-        CannotBuildError: No class for this model, settings its class or PEFT refuses, or a packed format that is
-            not known here.
+        CannotBuildError: No class for this model, settings its class or PEFT refuses, a packed format that is not
+            known here, or experts: transformers 5 holds them in one tensor that no library packs.
     """
     adapter = scenario.adapter or Adapter()
     make = _maker(scenario, adapter)
+    if model_from_config(config).has_experts:
+        raise cannot_build("packed_experts_not_traced", "model", config.get("model_type"))
     unpacked = adapter.model_copy(update={"base": scenario.training.precision.parameters})
     plain = scenario.model_copy(update={"task": "lora", "adapter": unpacked})
     workload = workloads.build(plain, config, device)
@@ -78,4 +81,4 @@ def _maker(scenario: Scenario, adapter: Adapter) -> Callable[[nn.Linear], Packed
             return GptqLinear
         case "int8":
             return EightBitLinear
-    raise cannot_build("quantized_base_not_measured", "adapter.base", adapter.base)
+    raise cannot_build("packed_format_not_traced", "adapter.base", adapter.base)

@@ -28,7 +28,12 @@ def made(**changes: Any) -> Plan:
         ({"parallel.pipeline": 2}, "parallel.pipeline"),
         ({"training.loss": "fused"}, "training.loss"),
         ({"training.activation_offload": True}, "training.activation_offload"),
-        ({"task": "qlora", "adapter": {"rank": 4}}, "task"),
+        ({"task": "qlora", "adapter": {"rank": 4, "base": "gptq8"}}, "adapter.base"),
+        ({"runtime.name": "litgpt", "training.checkpointing": "full"}, "training.checkpointing"),
+        (
+            {"runtime.name": "litgpt", "task": "lora", "adapter": {"method": "dora", "base": "bf16"}},
+            "adapter.method",
+        ),
         ({"training.optimizer.name": "adamw_8bit"}, "training.optimizer.name"),
     ],
 )
