@@ -4,17 +4,23 @@ from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
-from planner.memory.kv_cache import model_shapes
+from planner.memory.kv_cache import WINDOWED, model_shapes
 from planner.memory.serving_demand import longest_tokens
-from planner.memory.serving_entry import RUNNING, entry
-from planner.model.spec import Attention, AttentionKind, ModelSpec
+from planner.memory.serving_entry import RUNNING, entry, evaluate
+from planner.memory.serving_llama_cache import WINDOWED_MODELS, cells_of
+from planner.memory.serving_llama_latent import (
+    copied_experts_moment,
+    host_works,
+    latent_moment,
+    scores_moment,
+)
+from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
-from planner.units import mib_bytes, round_up
+from planner.units import round_up
 
 DEFAULT_STEP: Final = 512
-DEVICE_VISITS: Final = 32
-"""Tokens an expert must get in a step for its matrices to be copied to a device."""
+PLAIN_SCORES: Final = "u*(H*n + n + 6*E)*4"
 
 
 def step_tokens(scenario: Scenario, model: ModelSpec) -> int:
@@ -51,13 +57,22 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
 
 
 def _streams(scenario: Scenario, model: ModelSpec) -> int:
-    """Residual streams beside the logits: one, and a second for experts or without flash attention."""
+    """Residual streams beside the logits: one, and a second for experts or without flash attention.
+
+    The graph of latent models adds routed and shared experts in place and keeps one.
+    """
+    if any(layer.attention.kind is AttentionKind.MLA for layer in model.layers):
+        return 1
     return 2 if model.has_experts or not scenario.serving.flash_attention else 1
 
 
 def _latent(share: Share) -> Attention | None:
     """The shape of an MLA layer on the device."""
-    return next((la.attention for la in share.layers if la.attention.kind is AttentionKind.MLA), None)
+    return _latent_of(share.layers)
+
+
+def _latent_of(layers: tuple[Layer, ...]) -> Attention | None:
+    return next((la.attention for la in layers if la.attention.kind is AttentionKind.MLA), None)
 
 
 def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: dict[str, int]) -> list[str]:
@@ -69,16 +84,14 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
     context = round_up(longest_tokens(scenario, model), 256)
     if latent is not None and flash:
         symbols |= {"n": context, "H": latent.num_heads, "d": latent.head_dim, "v": latent.v_head_dim}
-        symbols |= {"l": latent.kv_lora_rank}
-        symbols["p"] = latent.head_dim - latent.qk_rope_head_dim
-        bound = scenario.serving.attention_max_batch_mib
-        if (scenario.serving.mla_mode or 0) >= 2 and bound:
-            symbols["A"] = mib_bytes(bound)
-            moments.append("n*H*(d + v)*2 + min(A, n*H*(p + v)*4) + u*(H*l + l)*4")
-        elif (scenario.serving.mla_mode or 0) >= 2:
-            moments.append("n*H*(d + v)*2 + n*H*(p + v)*4 + u*E*4")
+        symbols |= {"l": latent.kv_lora_rank, "p": latent.head_dim - latent.qk_rope_head_dim}
+        if (scenario.serving.mla_mode or 0) >= 2:
+            moments.append(latent_moment(share, scenario, model, latent, symbols))
         else:
             moments.append("u*H*(2*l + 3*d)*4")
+    if scenario.runtime.name == "ik_llama_cpp":
+        copied = copied_experts_moment(scenario, model, symbols)
+        moments += [copied] if copied else []
     if flash and scenario.runtime.name == "llama_cpp":
         symbols["n"] = context
         moments.append("u*(n*1.5 + 4*E)*4")
@@ -87,7 +100,9 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
         moments.append("n*c + u*n*2 + u*8*E*4")
     if not flash:
         symbols |= {"n": context, "H": max(layer.attention.num_heads for layer in share.layers)}
-        moments.append("u*(H*n + n + 6*E)*4")
+        absorbed = latent is not None and bool(scenario.serving.mla_mode)
+        scores = scores_moment(share.layers, symbols, latent) if latent is not None and absorbed else ""
+        moments.append(scores or PLAIN_SCORES)
     return moments
 
 
@@ -99,24 +114,60 @@ def _largest_cache_bytes(share: Share, scenario: Scenario, model: ModelSpec) -> 
     return max((ceil(shape.token_bytes(key, value)) for shape in shapes), default=0)
 
 
-def host_compute_bytes(scenario: Scenario, model: ModelSpec) -> int:
-    """The host's scratch buffer: attention mask over the context and the residual stream, in 32 bit.
+def host_compute_bytes(scenario: Scenario, model: ModelSpec, host_layers: int = 0) -> int:
+    """The host's scratch buffer: attention masks over the cache and the residual stream, in 32 bit.
 
-    Where the host multiplies routed experts itself, one stream for each expert that a token visits.
+    Where the host multiplies routed experts itself: the stream, the activations of a token's experts and
+    their outputs, each in the place of the mask where that is large enough, else behind it.
+
+    Args:
+        scenario: The question with its runtime's defaults filled in.
+        model: The model.
+        host_layers: Layers that run on the host; without flash attention every head's scores count there.
     """
-    context = round_up(longest_tokens(scenario, model), 256)
-    streams = _host_streams(scenario, model)
-    return step_tokens(scenario, model) * (context + streams * model.hidden_size) * 4
-
-
-def _host_streams(scenario: Scenario, model: ModelSpec) -> int:
-    """Residual streams in the host's buffer.
-
-    ik_llama.cpp sends host experts to a device once a step brings each of them 32 tokens; below that the
-    host works.
-    """
+    step = step_tokens(scenario, model)
+    masks = _mask_cells(scenario, model)
+    width = masks + model.hidden_size
     mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
-    if mlp is None or scenario.runtime.name != "ik_llama_cpp" or not scenario.serving.host_experts:
-        return 1
-    visits = step_tokens(scenario, model) * mlp.experts_per_token
-    return mlp.experts_per_token if visits < DEVICE_VISITS * mlp.num_experts else 1
+    if mlp is not None and scenario.runtime.name == "ik_llama_cpp" and host_works(scenario, model, step):
+        k = mlp.experts_per_token
+        width = _placed(masks, (model.hidden_size, k * mlp.intermediate_size, k * model.hidden_size))
+    scratch = step * width * 4
+    if host_layers and scenario.serving.flash_attention is False:
+        scratch = max(scratch, _host_scores_bytes(scenario, model, host_layers))
+    return scratch
+
+
+def _placed(hole: int, parts: tuple[int, ...]) -> int:
+    """Width of a buffer in which `parts` are put one after the other: into a freed place, else at its end."""
+    total = hole
+    for part in parts:
+        if part < hole:
+            hole -= part
+        else:
+            total += part
+    return total
+
+
+def _mask_cells(scenario: Scenario, model: ModelSpec) -> int:
+    """Cells that masks cover: the whole context, and the windowed layers' cells where a model has both."""
+    context = round_up(longest_tokens(scenario, model), 256)
+    shapes = model_shapes(model, model.layers, 1)
+    windowed = [shape for shape in shapes if shape.kind in WINDOWED]
+    follows = model.model_type in WINDOWED_MODELS
+    return context + (max(cells_of(s, scenario, model) for s in windowed) if windowed and follows else 0)
+
+
+def _host_scores_bytes(scenario: Scenario, model: ModelSpec, host_layers: int) -> int:
+    """Scores of every head over the context, for the layers that run on the host."""
+    layers = model.layers[:host_layers]
+    symbols = {
+        "u": step_tokens(scenario, model),
+        "E": model.hidden_size,
+        "n": round_up(longest_tokens(scenario, model), 256),
+        "H": max(layer.attention.num_heads for layer in layers),
+    }
+    latent = _latent_of(layers)
+    absorbed = latent is not None and bool(scenario.serving.mla_mode)
+    moment = scores_moment(layers, symbols, latent) if latent is not None and absorbed else PLAIN_SCORES
+    return round(evaluate(moment, tuple(symbols.items())))

@@ -7,6 +7,7 @@ from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import elements_bytes
 from planner.model.spec import ModelSpec
 from planner.placement import Share
+from planner.placement_llama_cpp import offloaded_from
 from planner.plan_types import ServingHost
 from planner.resolve import apply
 from planner.scenario import Scenario
@@ -19,7 +20,9 @@ def host_side(
     return ServingHost(
         weights_bytes=_weights(ledgers, scenario, model),
         kv_bytes=_caches(shares, scenario, model),
-        compute_buffer_bytes=host_compute_bytes(scenario, model),
+        compute_buffer_bytes=host_compute_bytes(
+            scenario, model, offloaded_from(model.num_layers, scenario) if shares else 0
+        ),
     )
 
 

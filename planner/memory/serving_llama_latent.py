@@ -1,0 +1,109 @@
+"""Scratch of ik_llama.cpp's graphs for latent attention, and for experts that are copied in from the host.
+
+Its modes 2 and 3 decompress the cached latent for a whole step of tokens before attention. `-amb` bounds the
+32-bit result: heads are taken in turns, so many that a turn's share is within the bound.
+"""
+
+from typing import Final
+
+from planner.memory.serving_gguf import linear_type, mixture
+from planner.model.spec import Attention, Layer, ModelSpec, Part
+from planner.placement import Share
+from planner.scenario import Scenario
+from planner.units import MIB
+
+DEVICE_VISITS: Final = 32
+"""Tokens an expert must get in a step for its matrices to be copied to a device."""
+
+
+def experts_offloaded(scenario: Scenario, model: ModelSpec, step: int) -> bool:
+    """Whether routed experts kept on the host are copied to a device for a step of `step` tokens.
+
+    ik_llama.cpp does so once each expert gets 32 tokens: step x experts of a token >= 32 x experts.
+    """
+    mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
+    if mlp is None or not scenario.serving.host_experts:
+        return False
+    return step * mlp.experts_per_token >= DEVICE_VISITS * mlp.num_experts
+
+
+def host_works(scenario: Scenario, model: ModelSpec, step: int) -> bool:
+    """Whether the host multiplies routed experts itself, which splits every layer's graph."""
+    return bool(scenario.serving.host_experts) and not experts_offloaded(scenario, model, step)
+
+
+def head_turns(heads: int, whole_bytes: int, bound_mib: int | None) -> int:
+    """Turns in which heads are decompressed: the fewest that divide them and keep a turn within `-amb`.
+
+    Args:
+        heads: Query heads.
+        whole_bytes: The 32-bit result of all heads.
+        bound_mib: `-amb`; none takes all heads at once.
+    """
+    whole_mib = whole_bytes // MIB
+    if not bound_mib or whole_mib <= bound_mib:
+        return 1
+    fits = (n for n in range(2, heads) if heads % n == 0 and whole_mib // n <= bound_mib)
+    return next(fits, heads)
+
+
+def query_rank(layers: tuple[Layer, ...]) -> int:
+    """Width of the compressed query, 0 for models without one."""
+    found = (linear.out_features for layer in layers for linear in layer.linears if linear.name == "q_a_proj")
+    return next(found, 0)
+
+
+def latent_moment(
+    share: Share, scenario: Scenario, model: ModelSpec, latent: Attention, symbols: dict[str, int]
+) -> str:
+    """The fullest moment of latent attention in modes 2 and 3; adds the symbols it uses.
+
+    All heads at once, experts on the host: 32-bit keys and values, both in 16 bit, the rotary key repeated
+    for every head, query and rotated query, residual stream, compressed query, two masks. Heads in turns:
+    keys and values of all heads in 16 bit beside one turn's 32-bit result, and the joined query. Where the
+    host multiplies experts, masks, one turn's rotary keys and the latent in 16 bit stay beside them.
+    """
+    step, context = symbols["u"], symbols["n"]
+    own = host_works(scenario, model, step)
+    whole = context * latent.num_heads * (symbols["p"] + latent.v_head_dim) * 4
+    turns = head_turns(latent.num_heads, whole, scenario.serving.attention_max_batch_mib)
+    symbols |= {"R": latent.qk_rope_head_dim, "Q": query_rank(share.layers)}
+    if turns > 1:
+        symbols["t"] = turns
+        moment = "n*H*(d + v)*2 + n*H*(p + v)*4/t + u*(H*(2*d + R) + E + Q)*4"
+        if not own:
+            return moment
+        symbols["c"] = 1 if (scenario.serving.kv_cache or "fp16") == "fp16" else 2
+        return f"{moment} + u*n*6 + n*H*R*2/t + c*n*l*2"
+    if own:
+        return "n*H*(4*(p + v) + 2*(p + v + R)) + u*(H*(d + R) + E + Q)*4 + u*n*6"
+    return "n*H*(d + v)*2 + n*H*(p + v)*4 + u*E*4"
+
+
+def scores_moment(layers: tuple[Layer, ...], symbols: dict[str, int], latent: Attention) -> str:
+    """Without flash attention: scores of every head, the absorbed and the joined query, the transposed latent."""
+    symbols |= {"R": latent.qk_rope_head_dim, "Q": query_rank(layers), "l": latent.kv_lora_rank}
+    symbols |= {"d": latent.head_dim}
+    return "u*(H*(n + 2*l + 2*R + d) + n + E + Q)*4 + n*l*2"
+
+
+def copied_experts_moment(scenario: Scenario, model: ModelSpec, symbols: dict[str, int]) -> str | None:
+    """Experts copied in from the host: gate and up matrices of a layer beside both of their outputs.
+
+    Also the residual stream, its norm and the shared expert's output; adds the symbols it uses.
+    """
+    if not experts_offloaded(scenario, model, symbols["u"]):
+        return None
+    index, layer = next((i, la) for i, la in reversed(list(enumerate(model.layers))) if la.mlp.num_experts)
+    mix = mixture(scenario.serving.expert_weights or scenario.serving.weights or "q4_k_m")
+    if mix is None:
+        return None
+    entering = [
+        (linear, linear_type(linear, layer, index, model, mix))
+        for linear in layer.linears
+        if linear.part is Part.EXPERTS and linear.in_features == model.hidden_size
+    ]
+    sizes = [linear.weight_params * kind.bytes / kind.elements for linear, kind in entering]
+    symbols |= {"W": round(max(sizes, default=0.0)), "k": layer.mlp.experts_per_token}
+    symbols |= {"f": layer.mlp.intermediate_size, "s": layer.mlp.shared_intermediate_size}
+    return "2*W + u*(2*k*f + 3*E + s)*4"
