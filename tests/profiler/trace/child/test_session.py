@@ -10,6 +10,7 @@ from profiler.trace.child.session import make_trace
 from profiler.trace.documents import Target
 from profiler.trace.record import Trace
 from profiler.worker.storages import RECOMPUTED
+from profiler.worker.workloads import CannotBuildError
 from tests.profiler.scenarios import LLAMA, scenario
 from tests.profiler.trace.cases import (
     AUTOCAST,
@@ -20,6 +21,7 @@ from tests.profiler.trace.cases import (
     CHUNKED,
     EVERY_TWO,
     FUSED_LINEAR,
+    MIXTRAL,
     REENTRANT,
     SCALED,
     SDPA,
@@ -123,3 +125,13 @@ def test_a_scaler_has_its_own_small_tensors() -> None:
         if one.shape == () and one.dtype in {"float32", "int32"} and one.died_in is None and not one.kind
     ]
     assert len(kept) >= 2  # the scale, and the steps since it grew
+
+
+@pytest.mark.parametrize("precision", [BF16, AUTOCAST])
+def test_experts_in_a_loop_depend_on_values_and_are_refused(precision: dict[str, Any]) -> None:
+    """Which tokens an expert gets is a matter of values; the grouped product, the default, takes all at once."""
+    with pytest.raises(CannotBuildError) as refused:
+        _traced(MIXTRAL | {"experts_implementation": "eager"}, precision)
+    remark = refused.value.remark
+    assert (remark.field, remark.code, remark.params["given"]) == ("model", "depends_on_values", "mixtral")
+    assert "nonzero" in str(remark.params["detail"])
