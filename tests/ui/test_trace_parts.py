@@ -196,16 +196,37 @@ def test_a_step_that_runs_on_no_card_says_so(question: Question, words: Words, r
     assert cells[4][2] == "no single card of the table"
 
 
-@pytest.mark.parametrize("cause", ["demand", "fragmentation"])
-def test_where_a_card_runs_out_names_the_cause(question: Question, words: Words, cause: str) -> None:
+@pytest.mark.parametrize(("size_mib", "cause"), [(70, "demand"), (90, "fragmentation")])
+def test_where_a_card_runs_out_names_the_cause(
+    question: Question, result: Result, words: Words, size_mib: int, cause: str
+) -> None:
     settings, made = question.asked.settings, small_step()
-    stop = answer(made, settings, 70 * MIB).ran_out
-    assert stop is not None
-    stop = replace(stop, at=replace(stop.at, cause=cause))  # type: ignore[arg-type]
-    text = wording.stop_text(stop, words)
+    own = Card(name="own", usable_bytes=size_mib * MIB, capacity_bytes=size_mib * MIB)
+    (row,) = [each for each in card_rows(made, settings, answer(made, settings), [], own) if each.is_own]
+    text = wording.stop_text(row, result, words)
     assert f"The cause is {cause}" in text
-    assert "aten::mm" in text
+    assert "mm in no module asks for" in text
     assert "in the backward pass" in text
+    assert cause in wording.card_outcome(row, words)
+    shown = replace(result, cards=(row,))
+    assert wording.strip(shown, words)[3][2] == f"Backward: {cause}"
+
+
+def test_a_card_smaller_than_the_peak_is_short_by_demand_whatever_came_first(question: Question) -> None:
+    settings, made = question.asked.settings, small_step()
+    own = Card(name="own", usable_bytes=60 * MIB, capacity_bytes=60 * MIB)
+    (row,) = card_rows(made, settings, answer(made, settings), [], own)
+    assert row.stop is not None
+    early = replace(row, stop=replace(row.stop, at=replace(row.stop.at, cause="fragmentation")))
+    assert early.cause == "demand"
+    assert replace(early, needs_more=False).cause == "fragmentation"
+
+
+def test_a_card_too_small_for_the_weights_says_so(question: Question, result: Result, words: Words) -> None:
+    settings, made = question.asked.settings, small_step()
+    own = Card(name="own", usable_bytes=4 * MIB, capacity_bytes=4 * MIB)
+    (row,) = card_rows(made, settings, answer(made, settings), [], own)
+    assert "while the weights are loaded: head.weight asks for" in wording.stop_text(row, result, words)
 
 
 # ---------------------------------------------------------------- beside the formulas

@@ -255,7 +255,7 @@ def _capacity(fig: Drawing, capacity_bytes: int, words: Words) -> None:
         yanchor="bottom",
         showarrow=False,
         text=words("trace.chart.capacity", size=f"{level:.1f}"),
-        font={"size": 14, "color": LIGHT["muted"]},
+        font={"size": 14, "color": LIGHT["text"]},
     )
 
 

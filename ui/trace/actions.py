@@ -36,7 +36,9 @@ def start(question: Question, *, every_layer: bool = False) -> None:
         return
     free = available_bytes()
     limit = None if free is None else max(1, int(free * LIMIT_SHARE))
-    options = question.asked.options.model_copy(update={"timeout_s": TIMEOUT_S, "memory_limit_bytes": limit})
+    options = question.asked.options.model_copy(
+        update={"timeout_s": TIMEOUT_S, "memory_limit_bytes": limit, "instant": not every_layer}
+    )
 
     def begin() -> Job:
         return running.runner().start(question.asked.scenario, question.asked.config, options)

@@ -1,10 +1,11 @@
 """Which cards of the tables a traced step runs on, and where it runs out on the others. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardware_db import load_tables
 from planner.plan_types import Plan
+from profiler.allocator.caching import Cause
 from profiler.allocator.settings import AllocatorSettings
 from profiler.trace.answer import Answer, Stop, answer
 from profiler.trace.cards import smallest_bytes
@@ -39,6 +40,8 @@ class CardRow:
         is_own: Whether it is the card of the question.
         is_smallest: Whether it is the smallest one that the step runs on.
         stop: Where it runs out, None if it runs to its end.
+        needs_more: Whether what the step holds at its fullest is more than the card can give: then it is demand
+            that stops it, whatever stood in the way first.
         retries: How often everything cached has to be given back on the way.
         spare_bytes: What is left beside the reserved peak of an unlimited run, None where less than that is there.
     """
@@ -47,8 +50,16 @@ class CardRow:
     is_own: bool
     is_smallest: bool
     stop: Stop | None
+    needs_more: bool
     retries: int
     spare_bytes: int | None
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it runs out, None if it does not."""
+        if self.stop is None:
+            return None
+        return "demand" if self.needs_more else self.stop.at.cause
 
 
 def cards_of(plan: Plan, target: Capability) -> tuple[Card, ...]:
@@ -104,11 +115,7 @@ def _row(
         is_own=is_own,
         is_smallest=is_smallest,
         stop=None if limited is None else limited.ran_out,
+        needs_more=free.peak_tensor_bytes > card.capacity_bytes,
         retries=0 if limited is None else limited.retries,
         spare_bytes=spare if spare >= 0 else None,
     )
-
-
-def running(rows: Sequence[CardRow]) -> Iterator[CardRow]:
-    """The cards that the step comes to its end on."""
-    return (row for row in rows if row.stop is None)

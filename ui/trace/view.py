@@ -166,9 +166,9 @@ def _cards(result: Result, words: Words) -> None:
         shown = words("trace.cards.own", card=name) if row.is_own else name
         rows.append([shown, size(row.card.usable_bytes, 1), wording.card_outcome(row, words)])
     st.html(parts.table(head, rows, name=title, wide=(2,)))
-    stop = next((row.stop for row in result.cards if row.is_own and row.stop is not None), None)
-    if stop is not None:
-        st.html(f'<div class="p m">{wording.stop_text(stop, words)}</div>')
+    own = result.own
+    if own is not None and own.stop is not None:
+        st.html(f'<div class="p m">{wording.stop_text(own, result, words)}</div>')
 
 
 def _largest(result: Result, words: Words) -> None:

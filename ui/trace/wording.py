@@ -5,7 +5,6 @@ from typing import Final
 from planner.ledger import Layer, Phase
 from profiler.documents import Remark
 from profiler.job_types import Snapshot
-from profiler.trace.answer import Stop
 from ui.issue_words import field_name
 from ui.measure.result import FAIR_FRAC, GOOD_FRAC, Pair
 from ui.measure.sizes import decimals_for, duration, error, size, unsigned_error
@@ -116,7 +115,7 @@ def _own_cell(result: Result, words: Words) -> tuple[Safe, Safe, Safe]:
         return (
             label,
             words.html("trace.strip.stops"),
-            words.html(f"trace.strip.{own.stop.at.cause}", phase=_short_phase(own.stop.phase, words)),
+            words.html(f"trace.strip.{own.cause}", phase=words(f"phase.{own.stop.phase}.name")),
         )
     below = (
         words.html("trace.strip.spare", gib=size(own.spare_bytes, 1))
@@ -134,33 +133,37 @@ def _smallest_cell(row: CardRow | None, words: Words) -> tuple[Safe, Safe, Safe]
     return label, value, words.html("trace.strip.such_as", card=card_name(row.card.name))
 
 
-def _short_phase(name: str, words: Words) -> str:
-    return phase_while(name, words)
-
-
 def card_outcome(row: CardRow, words: Words) -> Safe:
     """What becomes of the step on a card, in a table."""
     if row.stop is not None:
-        return words.html(f"trace.cards.{row.stop.at.cause}", phase=_short_phase(row.stop.phase, words))
+        return words.html(f"trace.cards.{row.cause}", phase=phase_while(row.stop.phase, words))
     if row.spare_bytes is None:
         return words.html("trace.cards.squeezed", times=words.count("trace.cards.times", row.retries))
     return words.html("trace.cards.runs", gib=size(row.spare_bytes, 1))
 
 
-def stop_text(stop: Stop, words: Words) -> Safe:
+def stop_text(row: CardRow, result: Result, words: Words) -> Safe:
     """Where a card runs out: who asked for what, and whether demand or fragmentation did it."""
+    stop = row.stop
+    if stop is None:
+        return Safe("")
     decimals = decimals_for(stop.at.reserved_bytes)
     asked = words.html(
-        "trace.out.asked",
+        "trace.out.asked" if stop.op else "trace.out.loading",
         phase=phase_while(stop.phase, words),
         step=whole(stop.step),
-        op=stop.op or DASH,
+        op=stop.op.removeprefix("aten::"),
         module=stop.module or words("trace.out.no_module"),
         requested=size(stop.at.requested_bytes, decimals_for(stop.at.requested_bytes)),
         allocated=size(stop.at.allocated_bytes, decimals),
         reserved=size(stop.at.reserved_bytes, decimals),
     )
-    return Safe(f"{asked} {words.html(f'trace.out.{stop.at.cause}')}")
+    cause = words.html(
+        f"trace.out.{row.cause}",
+        peak=size(result.answer.peak_tensor_bytes, decimals),
+        capacity=size(row.card.capacity_bytes, decimals),
+    )
+    return Safe(f"{asked} {cause}")
 
 
 def refusal(remark: Remark, words: Words) -> Safe:
