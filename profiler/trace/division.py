@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from planner.memory.formats import QUANTIZED
 from planner.placement import data_degree
 from planner.scenario import Scenario
 from profiler.documents import Param, Remark
@@ -17,8 +18,8 @@ def part_of(scenario: Scenario, rank: int = 0) -> Part:
     """One rank's part of a scenario's job.
 
     One's own loop cuts the loss along the vocabulary, as torchtitan's does; transformers' classes gather the logits
-    (`colwise_gather_output` in their plan). Gradients are reduced in fp32 where shards are fp32 and the loop is one's own, as torchtitan does; the
-    Trainer reduces them as they come (accelerate's `set_mixed_precision`).
+    (`colwise_gather_output` in their plan). Gradients are reduced in fp32 where shards are fp32 and the loop is
+    one's own, as torchtitan does; the Trainer reduces them as they come (accelerate's `set_mixed_precision`).
 
     Args:
         scenario: The scenario with every default of its runtime filled in.
@@ -81,6 +82,8 @@ def why_not_divided(scenario: Scenario) -> Iterator[Remark]:
         yield _refuse(
             "shards_do_not_divide", "parallel.sharding_degree", _shards(scenario), f"parts of {data}"
         )
+    if casts_by_unit(scenario) and _is_quantized(scenario):
+        yield _refuse("packed_shards_not_traced", "parallel.sharding", "fsdp", "none")
     divided = parallel.tensor > 1 or casts_by_unit(scenario)
     if divided and scenario.training.optimizer.name == "adafactor":
         yield _refuse("optimizer_not_divided", "training.optimizer.name", "adafactor", "adamw, adam, sgd")
@@ -91,6 +94,12 @@ def why_not_divided(scenario: Scenario) -> Iterator[Remark]:
         yield _refuse(
             "sequence_does_not_divide", "training.sequence_length", given, f"parts of {parallel.tensor}"
         )
+
+
+def _is_quantized(scenario: Scenario) -> bool:
+    """Packed bytes are left whole by loaders unless stored as floats; which it is, a scenario does not say."""
+    adapter = scenario.adapter
+    return scenario.task == "qlora" or (adapter is not None and adapter.base in QUANTIZED)
 
 
 def _refuse(code: str, field: str, given: Param, allowed: str) -> Remark:

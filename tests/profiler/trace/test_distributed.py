@@ -220,6 +220,11 @@ def resolved(**changes: Any) -> Scenario:
         ({"parallel.sharding": "zero1"}, "zero_not_traced", "parallel.sharding"),
         ({"parallel.sharding": "zero2"}, "zero_not_traced", "parallel.sharding"),
         ({"parallel.sharding": "zero3"}, "zero_not_traced", "parallel.sharding"),
+        (
+            {"parallel.sharding": "fsdp", "task": "qlora", "adapter": {"rank": 4, "base": "nf4"}},
+            "packed_shards_not_traced",
+            "parallel.sharding",
+        ),
         ({"parallel.pipeline": 2}, "division_not_traced", "parallel.pipeline"),
         ({"parallel.context": 2}, "division_not_traced", "parallel.context"),
         ({"parallel.expert": 2}, "division_not_traced", "parallel.expert"),
