@@ -29,6 +29,7 @@ SETS: Final = (
 )
 POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
+PINNED: Final = "max(ceil(f*A), K, U - M)"
 
 Amount = Any
 """Bytes: a number, or an array of them in a sweep."""
@@ -67,6 +68,9 @@ class Parts:
             whole); of the second FSDP also gradients.
         plain: The fullest moment without those, for the second FSDP (B); 0 elsewhere.
         loaded: Packed weights of the other ranks, which were loaded here before they were divided (D).
+        block: The largest tensor of the loss where its length changes from step to step (K): on a full card one such
+            block is pinned by something small that was cut from it. Simulated: `profiler.allocator`, a loop over
+            batches padded to their longest text.
     """
 
     peak: Amount
@@ -79,6 +83,7 @@ class Parts:
     streams: Amount
     plain: Amount
     loaded: Amount
+    block: Amount
 
 
 def is_bare(category: Category, layer: Layer, name: str) -> bool:
@@ -137,7 +142,17 @@ def parts_of(
         streams=streams + gradients if made else streams,
         plain=plain,
         loaded=(shard - 1) * ledger.total(PACKED) if sharded and setup.runtime == "hf_trainer" else 0,
+        block=(4 // setup.compute_bytes) * ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
+        if pads_to_longest(setup)
+        else 0,
     )
+
+
+def pads_to_longest(setup: Setup) -> bool:
+    """Whether batches differ in length, so that the logits' fp32 copies do: Trainer's collators without packing."""
+    training = setup.training
+    whole = training.loss in {None, "standard", "fused"}
+    return setup.runtime == "hf_trainer" and training.packing in {None, "none"} and whole
 
 
 def rebinds_logits(setup: Setup) -> bool:
@@ -173,6 +188,7 @@ def cache_bytes(
     if not fracs.keeps_sets:
         size = pieces + larger(p.plain + p.streams - p.peak, 0)
         return size if room is None else smaller(size, larger(pieces, room))
+    pieces = larger(pieces, p.block)
     after, before = larger(p.logits, p.retained), p.step + p.renewed
     total = p.rest + p.working - p.retained + after + before + p.streams
     total = total - ceil(fracs.shared * smaller(after, before))
@@ -213,8 +229,8 @@ def cache_entry(
             "D": parts.loaded,
         }
         if usable is not None:
-            formula = f"min({SETS}, {ROOM})"
-            symbols |= {"f": fracs.least, "U": usable, "M": used}
+            formula = f"min({SETS}, {PINNED})"
+            symbols |= {"f": fracs.least, "K": parts.block, "U": usable, "M": used}
     return item(
         Category.ALLOCATOR, "allocator_cache", size, formula, symbols, "allocator_slack",
         layer=Layer.RESERVED, estimate=True,

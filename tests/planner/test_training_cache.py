@@ -123,3 +123,19 @@ def test_gradients_made_anew_in_every_step_have_blocks_of_their_own() -> None:
     _, found = cache(400, **blocks)
     kept = sum(e.bytes for e in found.entries if e.name == "gradients" and Phase.REST in e.phases)
     assert symbols_of(found)["Z"] == kept > 0
+
+
+def test_batches_of_changing_length_pin_a_block_of_the_logits_on_a_full_card() -> None:
+    def pressed(packing: str, runtime: str = "hf_trainer") -> int:
+        training = {"micro_batch": 16, "sequence_length": 1024, "checkpointing": "full", "packing": packing}
+        blocks: dict[str, Any] = {"runtime": {"name": runtime}, "training": training, **sharded}
+        roomy, live = cache(400, cases.LLAMA_8B, **blocks)
+        assert roomy > block
+        full = live.peak(Layer.PROCESS)[1] - roomy
+        return cache(full / GIB, cases.LLAMA_8B, **blocks)[0]
+
+    sharded = {"devices": 4, "parallel": {"sharding": "fsdp"}}
+    block = 16 * 1024 * 128256 * 4
+    assert pressed("none") == block
+    assert pressed("packed") < block
+    assert pressed("none", "generic") < block
