@@ -1,8 +1,8 @@
 """Instant mode: the same trace from the model with few layers, run twice and extended (`profiler.trace.extend`).
 
-Layers count as of one kind when they are built alike: classes, shapes, settings. Their kinds have to repeat from
-some layer on; the short models have the full one's first layers and end at the same place of the pattern. Where
-that cannot be done exactly, the full model is traced and the trace says why.
+Layers count as of one kind when they are built alike: classes, shapes, settings, entries in the config's lists.
+Their kinds have to repeat from some layer on; the short models have the full one's first layers and end at the
+same place of the pattern. Where that cannot be done exactly, the full model is traced and the trace says why.
 """
 
 import time
@@ -27,6 +27,9 @@ SHAPES_ONLY: Final[Any] = "meta"
 COUNT: Final = "num_hidden_layers"
 PLAIN: Final = (bool, int, float, str, type(None))
 MAX_TRIES: Final = 3
+OTHER_CLASSES: Final = "litgpt"
+"""A runtime whose layers are not transformers'."""
+
 NUMBER_WORDS: Final = ("layer", "idx", "index")
 
 
@@ -169,7 +172,8 @@ def layers_of(scenario: Scenario, config: Mapping[str, Any]) -> Layers:
     Raises:
         FullModeError: There is not one list of that many layers.
     """
-    count = num_layers(scenario, config)
+    made = _config(scenario, config)
+    count = getattr(made, COUNT)
     model = build_model(scenario, config, SHAPES_ONLY)
     found = [
         (name, module)
@@ -185,25 +189,30 @@ def layers_of(scenario: Scenario, config: Mapping[str, Any]) -> Layers:
         raise FullModeError("not_one_list_of_layers", ", ".join(name for name, _ in outer))
     stack, layers = outer[0]
     every = scenario.training.checkpoint_every or 1
-    kinds = [(index % every, *_built(layer, index)) for index, layer in enumerate(layers)]
+    lists = [value for value in made.to_dict().values() if isinstance(value, list) and len(value) == count]
+    kinds = [
+        (index % every, *(repr(one[index]) for one in lists), *_built(layer, index))
+        for index, layer in enumerate(layers)
+    ]
     return Layers(stack, kinds)
 
 
-def num_layers(scenario: Scenario, config: Mapping[str, Any]) -> int:
-    """Number of layers of a model.
+def _config(scenario: Scenario, config: Mapping[str, Any]) -> Any:
+    """The configuration object.
 
     Raises:
-        FullModeError: Its configuration has none, or is one of several.
+        FullModeError: It has no number of layers, or is one of several.
     """
     if "model_type" not in config:
         raise FullModeError("own_module")
+    if scenario.runtime.name == OTHER_CLASSES:
+        raise FullModeError("other_classes", OTHER_CLASSES)
     made = make_config(config, scenario)
     if made.get_text_config() is not made:
         raise FullModeError("nested_config", str(config.get("model_type")))
-    count = getattr(made, COUNT, None)
-    if not isinstance(count, int):
+    if not isinstance(getattr(made, COUNT, None), int):
         raise FullModeError("no_layer_count", str(config.get("model_type")))
-    return count
+    return made
 
 
 def _built(layer: Any, index: int) -> tuple[Any, ...]:
