@@ -24,7 +24,7 @@ from planner.training_loss import (
     saved_head_entries,
 )
 from planner.training_once import id_entries, once_entries
-from planner.training_setup import Setup
+from planner.training_setup import Setup, fused_kernels
 from planner.training_states import gradient_phases, keeps_whole_gradients
 from planner.training_step import (
     BACKWARD,
@@ -261,7 +261,7 @@ def inner_tensors(setup: Setup, *, gated: bool) -> int:
     gradient comes, if it was kept at all (it is not, for a frozen projection without an adapter).
     """
     kept = setup.adapter is None
-    if "swiglu" in (setup.training.kernels or ()):
+    if "swiglu" in fused_kernels(setup):
         return 0 if kept else 1
     return (3 if gated else 2) - (1 if kept else 0)
 

@@ -29,7 +29,6 @@ from planner.training_step import (
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
 WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
-COMPILES_SINCE: Final = (2024, 8)
 HELD_BEFORE: Final = (2024, 8)
 """torchtune frees the logits before the backward pass from here on (`del logits`)."""
 FUSES_OWN_LOSS: Final = frozenset({"mpt"})
@@ -139,9 +138,8 @@ def _chain(step: Step) -> list[Entry]:
         case "chunked":
             c = loss.chunked_loss_bytes(e, compiled=setup.compiled)
             return [_per_entry(step, "loss_chunks", c, "loss_chunked")]
-        case "standard" if compiles_loss(setup):
-            kept = e if setup.runtime == "torchtitan" else 4
-            c = loss.compiled_loss_bytes(kept)
+        case "standard" if setup.compiled and setup.runtime == "torchtitan":
+            c = loss.compiled_loss_bytes(e)
             return [_per_entry(step, "logits", c, "loss_compiled")]
         case kind if setup.megatron:
             copies = 2 if kind == "fused" else 1
@@ -155,13 +153,6 @@ def _chain(step: Step) -> list[Entry]:
             return [_per_entry(step, "logits", loss.fused_loss_bytes(e), "loss_mpt")]
         case _:
             return fullest((_computed(step), _differentiated(step)))
-
-
-def compiles_loss(setup: Setup) -> bool:
-    """Whether the loss goes through the compiler with the model: torchtitan, and torchtune from 0.3 on."""
-    if not setup.compiled:
-        return False
-    return setup.runtime == "torchtitan" or (setup.runtime == "torchtune" and setup.version >= COMPILES_SINCE)
 
 
 def fuses_own_loss(runtime: str, sharding: str, model: ModelSpec) -> bool:

@@ -102,6 +102,19 @@ class Setup:
         return self.base in QUANTIZED
 
 
+COMPILER_FUSES: Final = frozenset({"rms_norm", "swiglu"})
+"""Chains of single steps that Inductor makes one kernel of, and makes again in the backward pass.
+
+PyTorch `min_cut_rematerialization_partition`: pointwise steps are made again rather than kept; what a matrix product
+reads is kept (`ban_recompute_materialized_backward`)."""
+
+
+def fused_kernels(setup: Setup) -> frozenset[str]:
+    """Fused kernels in use: those asked for, and those a compiler makes."""
+    asked = frozenset(setup.training.kernels or ())
+    return asked | COMPILER_FUSES if setup.compiled else asked
+
+
 def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     """Everything the formulas need, from a resolved scenario."""
     training, parallel, precision = scenario.training, scenario.parallel, scenario.training.precision

@@ -8,7 +8,7 @@ from planner.memory.adapters import layer_sites
 from planner.memory.layer_view import RECURRENT, LayerForm, View, expert_bytes, groups_experts, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
-from planner.training_setup import Setup
+from planner.training_setup import Setup, fused_kernels
 
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
@@ -34,7 +34,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         stream: Whether the layer's input needs a gradient; not so for the first layer above a frozen embedding.
     """
     sites = layer_sites(layer, setup.adapter) if setup.adapter else ()
-    view = View(layer, model, setup, sites, frozenset(setup.training.kernels or ()), stream)
+    view = View(layer, model, setup, sites, fused_kernels(setup), stream)
     eager = view.makes_scores
     parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
@@ -95,7 +95,7 @@ def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
     return act.rms_norm(
         x,
         res=setup.residual_bytes,
-        fused="rms_norm" in (setup.training.kernels or ()),
+        fused="rms_norm" in fused_kernels(setup),
         trained=setup.adapter is None,
         upcast_weight=model.model_type.startswith("gemma"),
     )
