@@ -137,6 +137,7 @@ class Step:
         """Bytes of one layer's saved tensors."""
         form, batch, s = kind.form, self.setup.batch, kind.sequence
         scores = (form.score_bytes + form.masks_scores) * form.heads * batch * s**2
+        scores += form.source_score_bytes * form.heads * batch * s * self.setup.sequence
         return batch * s * sum(part.bytes for _, part in form.kept) + scores
 
     @cached_property
@@ -240,6 +241,7 @@ def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase
         *bodies,
         *_cross_keys(step, form, layers, phases, name),
         *_scores(step, kind, layers, phases, name),
+        *_cross_scores(step, kind, layers, phases, name),
     ]
 
 
@@ -285,6 +287,27 @@ def _scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], nam
             phases=phases,
         )
         for kept_name, c in kept
+    ]
+
+
+def _cross_scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
+    """Scores of cross-attention: every target token against every source token."""
+    form, b, s, z = kind.form, step.setup.batch, kind.sequence, step.setup.sequence
+    recomputed = step.setup.training.checkpointing == "selective_attention" and name == "saved_activations"
+    if not form.source_score_bytes or recomputed:
+        return []
+    c = form.source_score_bytes
+    symbols = {"L": exact(layers), "c": c, "b": b, "n": form.heads, "s": s, "z": z}
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "attention_scores",
+            whole(layers * c * b * form.heads * s * z),
+            "ceil(L*c*b*n*s*z)",
+            symbols,
+            "attention_scores",
+            phases=phases,
+        )
     ]
 
 

@@ -28,6 +28,7 @@ class LayerForm:
         score_bytes: Bytes per score that eager attention keeps, over `heads` heads; 0 where no scores are kept.
         heads: Query heads on one device.
         source: Keys and values of cross-attention, per encoder token.
+        source_score_bytes: Bytes per score of cross-attention, target by source tokens; 0 where none are kept.
         masks: Dropout masks, a byte an element, score masks apart.
         adapter_masks: Masks of the adapters' own dropout.
         masks_scores: Whether every score has a mask too.
@@ -39,6 +40,7 @@ class LayerForm:
     score_bytes: int
     heads: int
     source: Terms = field(default_factory=dict)
+    source_score_bytes: int = 0
     masks: Terms = field(default_factory=dict)
     adapter_masks: Terms = field(default_factory=dict)
     masks_scores: bool = False

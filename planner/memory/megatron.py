@@ -68,4 +68,5 @@ def megatron_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
     scores = core_scores(dropout=masks) if unfused and not recomputed else 0
     if not unfused:
         parts.append({"n": 4})
-    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if scores else 0, source)
+    across = scores if layer.cross_attention is not None else 0
+    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if scores else 0, source, across)

@@ -198,3 +198,29 @@ def test_korthikanti_constants_come_out_of_the_megatron_form() -> None:
     full = {**training, "checkpointing": "full"}
     found = cases.ledger(config, runtime={"name": "megatron_lm"}, training=full).entries
     assert saved(found, "checkpointed_inputs") == 4 * 2 * t * 1024
+
+
+MEGATRON_T5 = {
+    "model_type": "megatron_t5",
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_decoder_layers": 12,
+    "num_attention_heads": 12,
+    "head_dim": 64,
+    "intermediate_size": 3072,
+    "vocab_size": 29184,
+    "max_position_embeddings": 512,
+    "position_embedding": "learned",
+    "norm": "layer_norm",
+    "gated_mlp": False,
+    "add_bias_linear": True,
+    "tie_word_embeddings": True,
+}
+
+
+def test_cross_attention_scores_every_target_token_against_every_source_token() -> None:
+    training = {"micro_batch": 4, "sequence_length": 512, "decoder_sequence_length": 128, "attention": "eager"}
+    runtime = {"name": "megatron_lm"}
+    found = cases.ledger(MEGATRON_T5, runtime=runtime, training=training)
+    scores = 12 * 5 * 4 * 12 * (512 * 512 + 128 * 128 + 128 * 512)
+    assert saved(found.entries, "attention_scores") == scores
