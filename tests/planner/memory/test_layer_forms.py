@@ -219,7 +219,12 @@ MEGATRON_T5 = {
 
 
 def test_cross_attention_scores_every_target_token_against_every_source_token() -> None:
-    training = {"micro_batch": 4, "sequence_length": 512, "decoder_sequence_length": 128, "attention": "eager"}
+    training = {
+        "micro_batch": 4,
+        "sequence_length": 512,
+        "decoder_sequence_length": 128,
+        "attention": "eager",
+    }
     runtime = {"name": "megatron_lm"}
     found = cases.ledger(MEGATRON_T5, runtime=runtime, training=training)
     scores = 12 * 5 * 4 * 12 * (512 * 512 + 128 * 128 + 128 * 512)
