@@ -52,7 +52,7 @@ def _adapter_gaps(scenario: Scenario) -> list[Gap]:
     gaps: list[Gap] = []
     if adapter.method in PROMPT_METHODS:
         gaps.append(("adapter.method", "prompt_activations_ignored"))
-    if adapter.method in {"lokr", "oft", "boft", "adalora", "vera", "loha", "ia3", "dora"}:
+    if adapter.method in {"lokr", "oft", "boft", "adalora", "vera", "loha", "ia3"}:
         gaps.append(("adapter.method", "activations_as_lora"))
     return gaps
 

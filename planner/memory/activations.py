@@ -145,3 +145,11 @@ def fused_adapter_input(x: str, linears: int, *, e: int, dropout: bool) -> Terms
 def adapter_middle(linears: int, *, dtype: int, e: int, autocast: bool) -> Terms:
     """The rank-wide output of each down projection, which the up projection keeps."""
     return {"rank": linears * (e if autocast else dtype)}
+
+
+def scaled_results(dtype: int, *, e: int, autocast: bool) -> Terms:
+    """DoRA's scale is trained, so each matrix keeps the base's output and the adapter's, width `y` over all of them.
+
+    PEFT `DoraLinearLayer.forward`: (scale - 1) * base + scale * adapter, the norm below the scale detached.
+    """
+    return {"y": e + (e if autocast else dtype)}

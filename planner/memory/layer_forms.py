@@ -7,8 +7,9 @@ from planner.memory import activations as act
 from planner.memory.adapters import layer_sites
 from planner.memory.layer_view import RECURRENT, LayerForm, View, expert_bytes, groups_experts, widths_of
 from planner.memory.terms import Terms, add, scaled
-from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
+from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
 from planner.training_setup import Setup, fused_kernels
+from planner.units import ceil_div
 
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
@@ -42,6 +43,9 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     if layer.mlp.kind is not MlpKind.NONE:
         parts += feed(view)
     widths = widths_of(layer, model, setup)
+    if setup.adapter is not None and setup.adapter.method == "dora":
+        widths["y"] = scaled_outputs(view)
+        parts.append(act.scaled_results(setup.train_bytes, e=setup.compute_bytes, autocast=setup.autocast))
     masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
     if not eager or not view.heads:
         return LayerForm(add(*parts), widths, 0, 0, masks=masks, adapter_masks=adapter_masks(view))
@@ -55,6 +59,16 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         adapter_masks=adapter_masks(view),
         masks_scores=dropout,
         score_gradients=act.eager_score_gradients(e, upcast=upcast),
+    )
+
+
+def scaled_outputs(view: View) -> int:
+    """Outputs per token of the matrices with an adapter, as one device holds them; routed experts for each visit."""
+    ranks, visits = view.setup.division.tensor, view.layer.mlp.experts_per_token
+    found = ((site, visits if site.part is Part.EXPERTS else 1) for site in view.sites)
+    return sum(
+        times * (site.out_features if site.split is Split.ROW else ceil_div(site.out_features, ranks))
+        for site, times in found
     )
 
 

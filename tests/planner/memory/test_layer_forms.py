@@ -229,3 +229,14 @@ def test_cross_attention_scores_every_target_token_against_every_source_token() 
     found = cases.ledger(MEGATRON_T5, runtime=runtime, training=training)
     scores = 12 * 5 * 4 * 12 * (512 * 512 + 128 * 128 + 128 * 512)
     assert saved(found.entries, "attention_scores") == scores
+
+
+@pytest.mark.parametrize(("autocast", "adapter_bytes"), [(False, 4), (True, 2)])
+def test_dora_keeps_both_outputs_that_its_scale_multiplies(autocast: bool, adapter_bytes: int) -> None:
+    training = {"sequence_length": 512, "precision": {"parameters": "bf16", "autocast": autocast}}
+
+    def of(method: str) -> int:
+        adapter = {"method": method, "targets": ["q_proj", "v_proj", "down_proj"]}
+        return kept_by_a_layer(cases.LLAMA_8B, task="lora", adapter=adapter, training=training)
+
+    assert of("dora") - of("lora") == 512 * (4096 + 1024 + 4096) * (2 + adapter_bytes)
