@@ -74,7 +74,7 @@ def _start(document: Document, every_layer: bool = False) -> None:  # a callback
 
 
 def _title(words: Words) -> None:
-    st.html(parts.section(words("trace.title"), words("trace.note")))
+    st.html(parts.section(words("trace.before"), words("trace.note")))
 
 
 def _wanted(document: Document, words: Words) -> None:
