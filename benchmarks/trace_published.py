@@ -1,4 +1,4 @@
-"""Published peaks of allocated memory beside traces: `python -m benchmarks.trace_published [--ids WORD ...]`.
+"""Published peaks of allocated memory beside traces: `python -m benchmarks.trace_published [--all] [--ids WORD ...]`.
 
 Every published step of LitGPT and of Hugging Face's trainer on one device whose code path a trace can follow is
 traced in a child process, one at a time, and its simulated `max_memory_allocated` held against what was printed;
@@ -12,6 +12,7 @@ and two moments in bf16 alone are 12.0, 28.9 and 30.6 GB.
 import argparse
 import hashlib
 import json
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -43,6 +44,9 @@ MAX_FAR_FRAC: Final = 0.10
 MAX_MEDIAN: Final = 0.03
 FOLDER: Final = Path(tempfile.gettempdir()) / "headroom-trace-published"
 PROFILER: Final = Path(__file__).parent.parent / "profiler"
+MAX_PARAMS: Final = 3e10
+"""Larger models are traced with `--all` only."""
+
 STATES: Final = 4
 """Weights, gradients and two moments in one format: what AdamW has at the least."""
 
@@ -108,7 +112,7 @@ def wanted(records: Iterable[Record]) -> Iterator[Record]:
             yield record
 
 
-def row_of(record: Record, tables: Tables) -> Row | str:
+def row_of(record: Record, tables: Tables, max_params: float = MAX_PARAMS) -> Row | str:
     """The row of a record, or why there is none."""
     if record.scenario is None:
         return "scenario not read"
@@ -118,6 +122,8 @@ def row_of(record: Record, tables: Tables) -> Row | str:
         return f"{error.issues[0].code} at {error.issues[0].field}"
     if impossible(record, answer_):
         return "impossible: less than weights, gradients and moments"
+    if answer_.model.params_total > max_params:
+        return "larger than the others, a minute each: with --all"
     card = tables.gpus.get(answer_.worst.gpu_id)
     asked = ask(answer_, None if card is None else card.compute_capability)
     if asked.refused:
@@ -174,14 +180,16 @@ def main() -> int:
     """Print the rows, the families and what is far off. Returns 1 if the demands are not met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trace_published", description=__doc__)
     parser.add_argument("--ids", nargs="*", default=[], metavar="WORD", help="records whose id has this word")
-    words = parser.parse_args().ids
+    parser.add_argument("--all", action="store_true", help="the largest models too")
+    options = parser.parse_args()
+    words = options.ids
     tables = load_tables()
     rows: list[Row] = []
     refused: dict[str, int] = defaultdict(int)
     for record in wanted(load(("training.jsonl",))):
         if words and not any(word in record.id for word in words):
             continue
-        row = row_of(record, tables)
+        row = row_of(record, tables, math.inf if options.all else MAX_PARAMS)
         if isinstance(row, str):
             refused[row] += 1
             continue
