@@ -24,9 +24,7 @@ RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
 """Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
 MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
-SETS: Final = (
-    "max(0, R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z)) + ceil(g*T) + S + ceil(l*D) - A)"
-)
+SETS: Final = "max(ceil(p*A), R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z)) + ceil(g*T) + S + ceil(l*D) - A)"
 POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
 PINNED: Final = "max(ceil(f*A), K, U - M)"
@@ -193,7 +191,7 @@ def cache_bytes(
     total = p.rest + p.working - p.retained + after + before + p.streams
     total = total - ceil(fracs.shared * smaller(after, before))
     size = total + ceil(fracs.retained * p.retained) + ceil(fracs.loaded * p.loaded) - p.peak
-    size = larger(size, 0)
+    size = larger(size, ceil(fracs.rounding * p.peak))
     return size if room is None else smaller(size, larger(pieces, room))
 
 
@@ -212,7 +210,7 @@ def cache_entry(
         symbols |= {"B": parts.plain, "S": parts.streams}
         symbols |= {} if usable is None else {"U": usable, "M": used}
     if fracs.keeps_sets:
-        formula, symbols = SETS, {"A": parts.peak}
+        formula, symbols = SETS, {"A": parts.peak, "p": fracs.rounding}
         symbols |= {
             "R": parts.rest,
             "O": parts.step,

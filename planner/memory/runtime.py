@@ -33,13 +33,15 @@ class SlackFracs:
     """Shares of what the allocator holds on top.
 
     Attributes:
-        least: Of the fullest moment.
+        rounding: Of the fullest moment, whatever the order of sizes: blocks are rounded and segments end.
+        least: Of the fullest moment, what stays in pieces on a full card.
         keeps_sets: Whether blocks cut for one set of tensors stay its own (not with expandable segments).
         retained: Of the gradients FSDP retains, which split the blocks they are cut from.
         loaded: Of what was loaded whole before it was divided.
         shared: Of the smaller of logits and the optimizer's tensors, which is cut from the blocks of the larger.
     """
 
+    rounding: float
     least: float
     keeps_sets: bool
     retained: float
@@ -87,13 +89,11 @@ def nccl_bytes(communicators: int, tables: Tables) -> int:
 def slack_fracs(allocator: str | None, tables: Tables) -> SlackFracs:
     """What the caching allocator holds on top; expandable segments grow and shrink in place and have the least only."""
     expandable = allocator == "expandable_segments"
-    least = (
-        _constant("allocator_slack_expandable_frac", SLACK_EXPANDABLE, tables)
-        if expandable
-        else _constant("allocator_slack_default_frac", SLACK_DEFAULT, tables)
-    )
+    rounding = _constant("allocator_slack_expandable_frac", SLACK_EXPANDABLE, tables)
+    pieces = _constant("allocator_slack_default_frac", SLACK_DEFAULT, tables)
     return SlackFracs(
-        least=least,
+        rounding=rounding,
+        least=rounding if expandable else pieces,
         keeps_sets=not expandable,
         retained=_constant("allocator_retained_frac", SLACK_RETAINED, tables),
         loaded=_constant("allocator_loaded_frac", SLACK_LOADED, tables),

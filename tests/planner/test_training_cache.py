@@ -139,3 +139,11 @@ def test_batches_of_changing_length_pin_a_block_of_the_logits_on_a_full_card() -
     assert pressed("none") == block
     assert pressed("packed") < block
     assert pressed("none", "generic") < block
+
+
+@pytest.mark.parametrize("runtime", ["generic", "hf_trainer", "torchtune", "litgpt", "megatron_lm"])
+def test_rounding_is_always_there(runtime: str) -> None:
+    for checkpointing in ("none", "full"):
+        training = {"checkpointing": checkpointing, "sequence_length": 1024}
+        size, found = cache(400, runtime={"name": runtime}, training=training)
+        assert size >= math.ceil(0.02 * found.peak(Layer.ALLOCATED)[1])
