@@ -35,6 +35,7 @@ class Share:
         data: Data-parallel degree, context left out.
         context: Context-parallel degree.
         shard: Devices one copy of the sharded states is divided over (ZeRO or FSDP), 1 if none.
+        replica: A card of `nn.DataParallel` that is lent a copy for each step; the first card owns the model.
     """
 
     indices: tuple[int, ...]
@@ -52,6 +53,7 @@ class Share:
     data: int = 1
     context: int = 1
     shard: int = 1
+    replica: bool = False
 
 
 def usable_bytes(share: Share) -> tuple[int | None, str]:
@@ -140,7 +142,7 @@ def place(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, 
     return tuple(
         _share(scenario, model, tables, stage, (starts[stage], starts[stage + 1]), indices, rows[indices[0]])
         for stage, members in enumerate(per_stage)
-        for indices in _equal_cards(members, rows)
+        for indices in _groups(scenario, members, rows)
     )
 
 
@@ -149,6 +151,19 @@ def _devices_of_stages(parallel: Parallel, num_devices: int) -> tuple[tuple[int,
         return tuple(stage.devices for stage in parallel.stages)
     width = ceil_div(num_devices, parallel.pipeline)
     return tuple(tuple(range(s * width, min((s + 1) * width, num_devices))) for s in range(parallel.pipeline))
+
+
+def lends_copies(scenario: Scenario) -> bool:
+    """Whether one process drives all cards and copies the model to them for each step (`nn.DataParallel`)."""
+    return scenario.parallel.data_parallel == "dp" and data_degree(scenario) > 1
+
+
+def _groups(
+    scenario: Scenario, members: tuple[int, ...], rows: tuple[Device, ...]
+) -> tuple[tuple[int, ...], ...]:
+    if not lends_copies(scenario):
+        return _equal_cards(members, rows)
+    return (members[:1], *_equal_cards(members[1:], rows))
 
 
 def _equal_cards(members: tuple[int, ...], rows: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
@@ -191,6 +206,7 @@ def _share(
         data=data,
         context=parallel.context,
         shard=(parallel.sharding_degree or data * parallel.context) if sharded else 1,
+        replica=lends_copies(scenario) and 0 not in indices,
     )
 
 

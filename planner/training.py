@@ -16,6 +16,7 @@ from planner.scenario import Scenario
 from planner.training_backward import backward_moments
 from planner.training_cache import cache_entry, hidden_bytes
 from planner.training_flat import flat_gradient_entries
+from planner.training_lent import lent_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
 from planner.training_once import once_entries
@@ -78,7 +79,7 @@ def _load(share: Share) -> tuple[object, ...]:
     layers = (*map(id, share.layers), None, *map(id, share.encoder_layers))
     card = share.gpu.id, share.device.memory_bytes, share.device.free_bytes
     ends = share.num_stages, share.holds_embedding, share.holds_head, share.in_flight
-    return *card, *ends, share.tensor, share.data, share.context, share.shard, layers
+    return *card, *ends, share.tensor, share.data, share.context, share.shard, share.replica, layers
 
 
 def _ledger(
@@ -111,6 +112,7 @@ def _ledger(
         *communication_entries(step, tensors, groups),
         *runtime_entries(share, scenario, tables),
     ]
+    entries = lent_entries(step, entries)
     live = make_ledger(entries, TRAINING_PHASES)
     return make_ledger(
         [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(moments))], TRAINING_PHASES

@@ -61,7 +61,6 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
     parallel = scenario.parallel
     checks = (
         (parallel.pipeline_schedule == "zero_bubble", "parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
-        (parallel.data_parallel == "dp", "parallel.data_parallel", "dp_as_ddp"),
         (parallel.offload.parameters != "none", "parallel.offload.parameters", "buffers_ignored"),
     )
     return [(field, code) for applies, field, code in checks if applies]

@@ -134,6 +134,11 @@ REFERENCES: dict[str, Reference] = {
         "`gradient_as_bucket_view=False`: buckets beside the gradients",
         PYTORCH + "torch/nn/parallel/distributed.py",
     ),
+    "data_parallel": _source(
+        "PyTorch nn.DataParallel",
+        "`forward`: replicate, parallel_apply, gather on the output device",
+        PYTORCH + "torch/nn/parallel/data_parallel.py",
+    ),
     "fsdp_gather": _paper("PyTorch FSDP", "section 3.2: gathered units and prefetching", "2304.11277"),
     "fsdp_scatter": _paper(
         "PyTorch FSDP", "section 3.2: reduce-scatter of one unit's gradients", "2304.11277"

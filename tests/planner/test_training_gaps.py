@@ -22,7 +22,6 @@ LORA = {"task": "lora"}
             {"devices": 2, "parallel": {"pipeline": 2, "pipeline_schedule": "zero_bubble"}},
             "parallel.pipeline_schedule",
         ),
-        ({"devices": 2, "parallel": {"data_parallel": "dp"}}, "parallel.data_parallel"),
         ({**LORA, "adapter": {"method": "prefix", "virtual_tokens": 20}}, "adapter.method"),
         ({**LORA, "adapter": {"method": "boft"}}, "adapter.method"),
     ],

@@ -20,7 +20,6 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("adapter.method", "prompt_activations_ignored"),
     ("adapter.method", "activations_as_lora"),
     ("parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
-    ("parallel.data_parallel", "dp_as_ddp"),
     ("parallel.offload.parameters", "buffers_ignored"),
     ("model", "recurrent_layers_approximated"),
     ("model", "encoder_activations_approximated"),
