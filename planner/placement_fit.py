@@ -25,7 +25,7 @@ from planner.units import mib_bytes
 Changes = dict[str, Value]
 
 OLLAMA_KEPT_MIB: Final = 457
-"""What Ollama leaves of every CUDA device for the process itself."""
+"""What Ollama leaves of every CUDA device, beside the context of the process that asks for the free memory."""
 LLAMA_MARGIN_MIB: Final = 4 * 256
 """Free memory that llama.cpp's fitting step aims at on every device."""
 FITS_ITSELF_FROM: Final = 7400
@@ -128,7 +128,5 @@ def _device_fits(share: Share, scenario: Scenario, model: ModelSpec, tables: Tab
     if usable is None:
         return True
     ledger = make_ledger(llama_entries(share, scenario, model, tables), PHASES)
-    peak, context = ledger.peak()[1], ledger.total("cuda_context")
-    if scenario.runtime.name == "ollama":
-        return peak - context + max(context, mib_bytes(OLLAMA_KEPT_MIB)) <= usable
-    return peak + mib_bytes(LLAMA_MARGIN_MIB) <= usable
+    kept = OLLAMA_KEPT_MIB if scenario.runtime.name == "ollama" else LLAMA_MARGIN_MIB
+    return ledger.peak()[1] + mib_bytes(kept) <= usable

@@ -3,6 +3,7 @@
 from planner.ledger import Category, Layer, Ledger, Phase
 from planner.memory.serving_cache_entries import STATE_NAME
 from planner.memory.serving_llama_readings import llama_readings
+from planner.memory.serving_vllm import counts_context
 from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, ServingAnswer
 
@@ -38,6 +39,8 @@ def _pooled(plan: Plan, device_index: int, ledger: Ledger, answer: ServingAnswer
     pool = answer.device_pools_bytes[device_index] if answer.device_pools_bytes else answer.kv_pool_bytes
     weights = sum(e.bytes for e in ledger.entries if e.category is Category.WEIGHTS)
     activation, outside = ledger.total("activation_peak"), ledger.total("non_torch")
+    if counts_context(plan.resolved):
+        outside += ledger.total("cuda_context")
     found: dict[str, Reading] = {
         "kv_bytes": pool,
         "kv_tokens": answer.kv_tokens,

@@ -1,9 +1,10 @@
 """Working memory of a forward pass without gradients: the widest moment of a layer."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from planner.memory.kv_cache import counted
-from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec
+from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
 from planner.placement import Share
 from planner.units import ceil_div
 
@@ -48,7 +49,24 @@ def layer_width(layer: Layer, hidden: int, tensor: int) -> int:
     mixer = attention.q_width + attention.k_width + attention.v_width + heads
     if attention.kind is AttentionKind.NONE:
         mixer = 0
+    elif attention.kind is AttentionKind.LINEAR:
+        mixer = chunked_width(attention)
     return max(wide, ceil_div(mixer, tensor))
+
+
+CHUNK: Final = 64
+"""Tokens of a chunk in the kernels of flash-linear-attention."""
+
+
+def chunked_width(shape: Attention) -> int:
+    """Elements per token that a chunked delta rule holds: its inputs and what one pass hands to the next.
+
+    Query; key and its decayed product; value, corrected value, its update and the output; a state for every
+    chunk; scores within a chunk in 32 bit and in 16.
+    """
+    heads = shape.num_heads
+    projected = heads * (3 * shape.head_dim + 4 * shape.v_head_dim)
+    return projected + ceil_div(shape.state_elements, CHUNK) + 3 * CHUNK * heads
 
 
 def expert_workspace_width(share: Share, model: ModelSpec) -> int:

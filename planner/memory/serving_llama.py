@@ -20,7 +20,7 @@ from planner.memory.serving_gguf import (
     output_type,
     zones,
 )
-from planner.memory.serving_llama_buffers import compute_entries
+from planner.memory.serving_llama_buffers import compute_entries, conversion_entries
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
 from planner.memory.weight_formats import FORMATS
@@ -63,6 +63,7 @@ def llama_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
         *weight_entries(share, scenario, model),
         *cache_entries(share, scenario, model),
         *compute_entries(share, scenario, model),
+        *conversion_entries(share, scenario, model),
         *_context(share, tables),
     ]
 

@@ -4,22 +4,24 @@ from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
-from planner.memory.kv_cache import WINDOWED, model_shapes
+from planner.memory.kv_cache import KV_BYTES, WINDOWED, model_shapes
 from planner.memory.serving_demand import longest_tokens
 from planner.memory.serving_entry import RUNNING, entry, evaluate
-from planner.memory.serving_llama_cache import WINDOWED_MODELS, cells_of
+from planner.memory.serving_llama_cache import WINDOWED_MODELS, cells_of, device_shapes
 from planner.memory.serving_llama_latent import (
     copied_experts_moment,
     host_works,
     latent_moment,
     scores_moment,
 )
+from planner.memory.serving_llama_ollama import own_engine, own_engine_host_width, own_engine_moment
 from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec
 from planner.placement import Share
 from planner.scenario import Scenario
 from planner.units import round_up
 
 DEFAULT_STEP: Final = 512
+QUANTIZED: Final = frozenset(name for name, (elements, _) in KV_BYTES.items() if elements > 1)
 PLAIN_SCORES: Final = "u*(H*n + n + 6*E)*4"
 
 
@@ -39,6 +41,8 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
     if not share.layers and not share.holds_head:
         return []
     symbols: dict[str, int] = {"u": step_tokens(scenario, model), "E": model.hidden_size}
+    if own_engine(scenario, model):
+        return [_compute_entry(own_engine_moment(share, scenario, model, symbols), symbols, exact=False)]
     moments = []
     if share.holds_head:
         moments.append("u*(V + r*E)*4")
@@ -48,10 +52,38 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
     widest = f"max({', '.join(moments)})" if len(moments) > 1 else moments[0]
     exact = share.holds_head and bool(scenario.serving.flash_attention) and not _latent(share)
     exact = exact and scenario.runtime.name != "ollama"
+    return [_compute_entry(widest, symbols, exact=exact)]
+
+
+def _compute_entry(formula: str, symbols: dict[str, int], *, exact: bool) -> Entry:
+    reference = "ik_latent_scratch" if "Q" in symbols else "llama_compute_buffer"
+    return entry(
+        Category.ACTIVATIONS, "compute_buffer", formula, tuple(symbols.items()), reference,
+        phases=RUNNING, estimate=not exact,
+    )  # fmt: skip
+
+
+def conversion_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[Entry]:
+    """Quantized keys and values of one layer in 16 bit: flash attention on a prompt converts them first.
+
+    Taken from CUDA's pool, beside the compute buffer. ik_llama.cpp's latent modes hold it in their graph.
+    """
+    if scenario.serving.flash_attention is False or scenario.serving.no_kv_offload:
+        return []
+    if scenario.runtime.name == "ik_llama_cpp" and _latent(share):
+        return []
+    key = scenario.serving.kv_cache or "fp16"
+    value = scenario.serving.kv_cache_v or key
+    largest = 0
+    for shape in device_shapes(share, scenario, model):
+        width = (shape.key if key in QUANTIZED else 0) + (shape.value if value in QUANTIZED else 0)
+        largest = max(largest, cells_of(shape, scenario, model) * width)
+    if not largest:
+        return []
     return [
         entry(
-            Category.ACTIVATIONS, "compute_buffer", widest, tuple(symbols.items()), "llama_compute_buffer",
-            phases=RUNNING, estimate=not exact,
+            Category.ACTIVATIONS, "kv_conversion", "n*2", (("n", largest),), "ggml_flash_attention",
+            phases=RUNNING, estimate=True,
         )
     ]  # fmt: skip
 
@@ -89,9 +121,8 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
             moments.append(latent_moment(share, scenario, model, latent, symbols))
         else:
             moments.append("u*H*(2*l + 3*d)*4")
-    if scenario.runtime.name == "ik_llama_cpp":
-        copied = copied_experts_moment(scenario, model, symbols)
-        moments += [copied] if copied else []
+    copied = copied_experts_moment(share, scenario, model, symbols)
+    moments += [copied] if copied else []
     if flash and scenario.runtime.name == "llama_cpp":
         symbols["n"] = context
         moments.append("u*(n*1.5 + 4*E)*4")
@@ -132,6 +163,8 @@ def host_compute_bytes(scenario: Scenario, model: ModelSpec, host_layers: int = 
     if mlp is not None and scenario.runtime.name == "ik_llama_cpp" and host_works(scenario, model, step):
         k = mlp.experts_per_token
         width = _placed(masks, (model.hidden_size, k * mlp.intermediate_size, k * model.hidden_size))
+    if host_layers:
+        width = own_engine_host_width(scenario, model, masks) or width
     scratch = step * width * 4
     if host_layers and scenario.serving.flash_attention is False:
         scratch = max(scratch, _host_scores_bytes(scenario, model, host_layers))

@@ -6,6 +6,7 @@ Its modes 2 and 3 decompress the cached latent for a whole step of tokens before
 
 from typing import Final
 
+from planner.memory.serving_demand import version_of
 from planner.memory.serving_gguf import linear_type, mixture
 from planner.model.spec import Attention, Layer, ModelSpec, Part
 from planner.placement import Share
@@ -15,15 +16,22 @@ from planner.units import MIB
 DEVICE_VISITS: Final = 32
 """Tokens an expert must get in a step for its matrices to be copied to a device."""
 
+TWO_COPIES_UNTIL: Final = 6200
+"""llama.cpp builds up to about here held two copied matrices at once; tables of later ones show none beyond
+the logits' moment."""
+
 
 def experts_offloaded(scenario: Scenario, model: ModelSpec, step: int) -> bool:
     """Whether routed experts kept on the host are copied to a device for a step of `step` tokens.
 
-    ik_llama.cpp does so once each expert gets 32 tokens: step x experts of a token >= 32 x experts.
+    llama.cpp does so for steps of 32 tokens, ik_llama.cpp once each expert gets 32: step x experts of a token
+    >= 32 x experts.
     """
     mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
     if mlp is None or not scenario.serving.host_experts:
         return False
+    if scenario.runtime.name != "ik_llama_cpp":
+        return step >= DEVICE_VISITS
     return step * mlp.experts_per_token >= DEVICE_VISITS * mlp.num_experts
 
 
@@ -87,23 +95,29 @@ def scores_moment(layers: tuple[Layer, ...], symbols: dict[str, int], latent: At
     return "u*(H*(n + 2*l + 2*R + d) + n + E + Q)*4 + n*l*2"
 
 
-def copied_experts_moment(scenario: Scenario, model: ModelSpec, symbols: dict[str, int]) -> str | None:
-    """Experts copied in from the host: gate and up matrices of a layer beside both of their outputs.
+def copied_experts_moment(
+    share: Share, scenario: Scenario, model: ModelSpec, symbols: dict[str, int]
+) -> str | None:
+    """Experts copied in from the host, to the first device: two matrices of a layer beside two results.
 
-    Also the residual stream, its norm and the shared expert's output; adds the symbols it uses.
+    ik_llama.cpp multiplies gate and up in one step; in llama.cpp the largest of the three is met twice. Also
+    the residual stream, its norm and the shared expert's output; adds the symbols it uses.
     """
+    fused = scenario.runtime.name == "ik_llama_cpp"
+    if share.indices[0] or not (fused or version_of(scenario)[0] < TWO_COPIES_UNTIL):
+        return None
     if not experts_offloaded(scenario, model, symbols["u"]):
         return None
     index, layer = next((i, la) for i, la in reversed(list(enumerate(model.layers))) if la.mlp.num_experts)
     mix = mixture(scenario.serving.expert_weights or scenario.serving.weights or "q4_k_m")
     if mix is None:
         return None
-    entering = [
+    met = [
         (linear, linear_type(linear, layer, index, model, mix))
         for linear in layer.linears
-        if linear.part is Part.EXPERTS and linear.in_features == model.hidden_size
+        if linear.part is Part.EXPERTS and not (fused and linear.out_features == model.hidden_size)
     ]
-    sizes = [linear.weight_params * kind.bytes / kind.elements for linear, kind in entering]
+    sizes = [linear.weight_params * kind.bytes / kind.elements for linear, kind in met]
     symbols |= {"W": round(max(sizes, default=0.0)), "k": layer.mlp.experts_per_token}
     symbols |= {"f": layer.mlp.intermediate_size, "s": layer.mlp.shared_intermediate_size}
     return "2*W + u*(2*k*f + 3*E + s)*4"

@@ -5,6 +5,7 @@ everything outside PyTorch leave of it becomes the KV pool, whatever the load. A
 ``max_model_len`` must fit the pool or the engine refuses to start.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
@@ -17,7 +18,7 @@ from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import engine_elements, part_entries, plain_format
-from planner.memory.weight_formats import FORMATS, engine_format, served_experts
+from planner.memory.weight_formats import FORMATS, WeightFormat, engine_format, served_experts
 from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -33,8 +34,19 @@ HYBRID_POOL: Final = (0, 9)
 NO_LATENT_CACHE: Final = (0, 7)
 """Before this, latent attention was cached as decompressed heads."""
 
+V0_CONTEXT_FROM: Final = (0, 6, 3)
+V0_CONTEXT_UNTIL: Final = (0, 6, 5)
+V1_CONTEXT_UNTIL: Final = (0, 9, 1)
+MARLIN_UNTIL: Final = (0, 11)
+"""From here on mixtures in MXFP4 run in Triton's layout on Hopper; Marlin stays on other cards but data-centre
+Blackwell."""
+
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
 """Engines whose own figure for weights is the free memory that went, whole allocator pages included."""
+
+HOPPER: Final = 9
+MARLIN_PADS: Final = (256, 128)
+"""Marlin's experts: hidden size to a multiple of the first, each rank's intermediate size of the second."""
 
 INSIDE: Final = frozenset({"activation_peak", "non_torch"})
 
@@ -45,7 +57,7 @@ def vllm_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tab
     return [
         *weight_entries(share, scenario, model),
         activation_entry(share, scenario, model, asked, tables),
-        non_torch_entry(share, scenario, tables),
+        *non_torch_entries(share, scenario, tables),
         *graph_entries(share, scenario, asked, tables),
         *kv_entries(share, scenario, model, asked),
         *context_entries(share, tables, communicators=communicators(share, model)),
@@ -67,7 +79,8 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     own = serving.expert_weights or served_experts(serving.weights or "bf16", model)
     experts = engine_format(own, model) if own is not None and own != serving.weights else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
-    elements = engine_elements(share, model, base, experts or base, plain, scenario.parallel)
+    experts = _packed(experts or base, share, scenario)
+    elements = engine_elements(share, model, base, experts, plain, scenario.parallel)
     if serving.host_experts:
         elements = {key: count for key, count in elements.items() if key[0] is not Part.EXPERTS}
     return [
@@ -77,6 +90,15 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         *draft_entries(share, scenario, model, int(plain.bytes)),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
     ]
+
+
+def _packed(experts: WeightFormat, share: Share, scenario: Scenario) -> WeightFormat:
+    """The experts' format with the paddings of the kernel that vLLM picks for MXFP4 on the card."""
+    capability = share.gpu.compute_capability
+    if experts.id != "mxfp4" or scenario.runtime.name not in {"vllm", "aphrodite"} or capability is None:
+        return experts
+    hopper = capability[0] == HOPPER and version_of(scenario) >= MARLIN_UNTIL
+    return experts if hopper or capability[0] in {10, 11} else replace(experts, expert_pads=MARLIN_PADS)
 
 
 # --- working memory
@@ -123,8 +145,25 @@ def activation_entry(
     )
 
 
-def non_torch_entry(share: Share, scenario: Scenario, tables: Tables) -> Entry:
-    """What the profile run finds outside PyTorch: libraries, and NCCL buffers of joined ranks."""
+def counts_context(scenario: Scenario) -> bool:
+    """Whether the profile run counts everything on the card that PyTorch did not allocate, its context too.
+
+    The second generation did until 0.9.1, the first in 0.6.3 and 0.6.4; before and after, only what the run
+    added.
+    """
+    version = version_of(scenario)
+    if is_v0(scenario):
+        return V0_CONTEXT_FROM <= version < V0_CONTEXT_UNTIL
+    return version < V1_CONTEXT_UNTIL
+
+
+def non_torch_entries(share: Share, scenario: Scenario, tables: Tables) -> list[Entry]:
+    """What the profile run finds outside PyTorch: libraries, and NCCL buffers of joined ranks.
+
+    Nothing beside the process's context in the versions that count that (`counts_context`).
+    """
+    if counts_context(scenario):
+        return []
     later = version_of(scenario) >= LATER_NON_TORCH and not is_v0(scenario)
     if share.tensor > 1 and switched(share.gpu):
         name = (
@@ -137,10 +176,12 @@ def non_torch_entry(share: Share, scenario: Scenario, tables: Tables) -> Entry:
     else:
         name = "vllm_non_torch_bytes" if later else "vllm_non_torch_before_018_bytes"
     category = Category.COMMUNICATION if share.tensor > 1 else Category.CONTEXT
-    return entry(
-        category, "non_torch", "c", (("c", tables.value(name)),), "vllm_profile_run",
-        phases=RUNNING, layer=Layer.PROCESS, estimate=True,
-    )  # fmt: skip
+    return [
+        entry(
+            category, "non_torch", "c", (("c", tables.value(name)),), "vllm_profile_run",
+            phases=RUNNING, layer=Layer.PROCESS, estimate=True,
+        )
+    ]  # fmt: skip
 
 
 def capture_sizes(largest: int) -> int:
@@ -267,7 +308,8 @@ def budget_bytes(share: Share, scenario: Scenario) -> int | None:
 
 def inside_names(scenario: Scenario) -> frozenset[str]:
     """Entries that the claimed share has to hold, weights and cache aside."""
-    return INSIDE | {"cuda_graphs"} if version_of(scenario) >= GRAPHS_IN_BUDGET else INSIDE
+    names = INSIDE | {"cuda_graphs"} if version_of(scenario) >= GRAPHS_IN_BUDGET else INSIDE
+    return names | {"cuda_context"} if counts_context(scenario) else names
 
 
 def refuses_at_start(share: Share, scenario: Scenario) -> bool:

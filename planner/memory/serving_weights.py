@@ -81,6 +81,23 @@ def expert_split(parallel: Parallel, tensor: int) -> tuple[int, int]:
     return parallel.expert, parallel.expert_tensor or max(1, tensor // parallel.expert)
 
 
+def expert_weights(linear: Linear, tensor: int, kind: WeightFormat) -> int:
+    """Elements of an expert matrix's copies on one rank, with the paddings of its format's kernel."""
+    if kind.expert_pads is None:
+        return divided_weights(linear, None, tensor, kind.pad_inputs)
+    hidden, inner = kind.expert_pads
+    if linear.split is Split.ROW:
+        rows, columns = (
+            round_up(linear.out_features, hidden),
+            round_up(ceil_div(linear.in_features, tensor), inner),
+        )
+    else:
+        halves = 2 if "gate_up" in linear.name else 1
+        rows = round_up(ceil_div(linear.out_features, tensor), inner * halves)
+        columns = round_up(linear.in_features, hidden)
+    return rows * columns * linear.copies
+
+
 def layer_elements(
     elements: Elements,
     layer: Layer,
@@ -105,7 +122,7 @@ def layer_elements(
     for linear in layer.linears:
         if linear.part is Part.EXPERTS:
             kept = ceil_div(linear.copies, lists) / linear.copies
-            weights = round(divided_weights(linear, None, each, format_of(linear).pad_inputs) * kept)
+            weights = round(expert_weights(linear, each, format_of(linear)) * kept)
             bias = round(divided_bias(linear, None, each) * kept)
         else:
             weights, bias = divided_weights(linear, layer, tensor), divided_bias(linear, layer, tensor)

@@ -26,6 +26,7 @@ class WeightFormat:
             `gguf` = one of ggml's types, every matrix.
         channel_bytes: Bytes more per output feature (a scale per row).
         pad_inputs: Inputs of an expert's rows are padded to a multiple of this.
+        expert_pads: Experts' hidden and intermediate sizes are padded to multiples of these instead.
         experts_only: Only routed experts are in this format where the model has any (gpt-oss and its likes).
         reference: Key into `planner.references`.
     """
@@ -36,6 +37,7 @@ class WeightFormat:
     family: Family = "quantized"
     channel_bytes: int = 0
     pad_inputs: int = 1
+    expert_pads: tuple[int, int] | None = None
     experts_only: bool = False
     reference: str = "weight_formats"
 

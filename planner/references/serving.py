@@ -107,6 +107,18 @@ REFERENCES: dict[str, Reference] = {
         "",
         "trace",
     ),
+    "ggml_flash_attention": Reference(
+        "ggml CUDA flash attention",
+        "launch_fattn: keys and values of other types are converted to fp16",
+        f"{_LLAMA}ggml/src/ggml-cuda/fattn-common.cuh",
+        "source",
+    ),
+    "ik_latent_scratch": Reference(
+        "ik_llama.cpp, graph of latent attention",
+        "build_deepseek2: heads in turns by -amb, keys and values cast to fp16, joined query",
+        "https://github.com/ikawrakow/ik_llama.cpp/blob/main/src/graphs/build_deepseek2.cpp",
+        "source",
+    ),
     "llama_compute_buffer": Reference(
         "llama.cpp compute buffers in published logs",
         "logits beside the residual stream in fp32: exact with flash attention on one device",

@@ -1,19 +1,20 @@
 """Ollama: a context of 4096 unless asked, one slot, flash attention where the card allows."""
 
 from planner.memory.serving_demand import shared_context, slots
+from planner.memory.serving_llama_ollama import flash_by_default
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
 
 
-def _defaults(scenario: Scenario, _model: ModelSpec) -> Defaults:
+def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     return {
         "serving.weights": "q4_k_m",
         "serving.kv_cache": "fp16",
         "serving.max_model_len": shared_context(scenario, 4096),
         "serving.max_sequences": slots(scenario, 1),
         "serving.batched_tokens": 512,
-        "serving.flash_attention": True,
+        "serving.flash_attention": flash_by_default(scenario, model),
         "serving.split_mode": "layer",
         "serving.no_kv_offload": False,
         "serving.host_experts": False,
