@@ -1,0 +1,137 @@
+"""Scratch of ik_llama.cpp, llama.cpp and Ollama, against the buffers that their logs print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.estimate import plan
+from planner.memory.serving_llama_latent import experts_offloaded, head_turns
+from planner.memory.serving_llama_ollama import flash_by_default
+from planner.model.from_config import model_from_config
+from planner.predict import devices_of
+from planner.serving_readings import serving_readings
+from planner.units import MIB
+from tests.planner.serving.cases import (
+    DEEPSEEK_V3,
+    QWEN3_30B_A3B,
+    Config,
+    llama,
+    scenario,
+    serve,
+    tables,
+    truth,
+    truth_scenario,
+)
+
+EXACT = [
+    # (published record, MiB printed): heads in turns, experts copied in
+    ("ik-disc258-44", 3588.01),
+    ("ik-disc258-48", 4104.02),
+    # heads in turns, the host works: masks and the latent in 16 bit stay; with a quantized cache twice
+    ("ik-disc258-42", 3393.0),
+    ("ik-disc258-45", 3425.0),
+    # all heads at once, the host works
+    ("ik-disc286-40", 503.0),
+    ("ik-pull616-66-device0", 263.0),
+    # logits of the last device, one residual stream
+    ("ik-pull616-66-device1", 334.0),
+]
+NEAR = [
+    # gate and up of all experts copied in beside their outputs
+    ("ik-disc258-50", 4252.01, 0.002),
+    ("ik-disc258-49", 4472.01, 0.002),
+    # llama.cpp, the first device only
+    ("llamacpp-pull394-60-device0", 3285.0, 0.01),
+    ("llamacpp-pull394-60-device1", 788.0, 0.02),
+    # without flash attention: scores of every head
+    ("ik-issu305-12-device1", 2491.5, 0.03),
+    # Ollama's own engine
+    ("ollama-qwen3-30b-q8-a10", 190.5, 0.015),
+    ("ollama-gemma3-1b-6gb", 80.0, 0.001),
+]
+HOST = [
+    ("ik-disc258-45", 176.01),
+    ("ik-disc286-40", 162.01),
+    ("ik-pull616-66-device0", 162.01),
+    ("ik-disc334-30", 138.51),
+    ("ollama-qwen3-30b-q8-a10", 84.0),
+]
+
+
+def reading(name: str, metric: str) -> float:
+    record = next(r for r in truth("serving.jsonl") if r["id"] == name)
+    made = plan(truth_scenario(record), tables())
+    return serving_readings(made, devices_of(made, record["rank"])[0])[metric] / MIB
+
+
+@pytest.mark.parametrize(("name", "mib"), EXACT)
+def test_buffers_to_a_tenth_of_a_mebibyte(name: str, mib: float) -> None:
+    assert reading(name, "compute_buffer_bytes") == pytest.approx(mib, abs=0.1)
+
+
+@pytest.mark.parametrize(("name", "mib", "share"), NEAR)
+def test_buffers_within_a_share(name: str, mib: float, share: float) -> None:
+    assert reading(name, "compute_buffer_bytes") == pytest.approx(mib, rel=share)
+
+
+@pytest.mark.parametrize(("name", "mib"), HOST)
+def test_host_buffers(name: str, mib: float) -> None:
+    assert reading(name, "host_compute_buffer_bytes") == pytest.approx(mib, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "whole_mib", "bound", "turns"),
+    [
+        (128, 4096, 512, 8),
+        (128, 5120, 512, 16),  # a tenth would do, but heads divide by 16
+        (128, 7680, 512, 16),
+        (128, 512, 512, 1),
+        (128, 4096, None, 1),
+        (128, 4096, 1, 128),
+    ],
+)
+def test_turns_divide_the_heads(heads: int, whole_mib: int, bound: int | None, turns: int) -> None:
+    assert head_turns(heads, whole_mib * MIB, bound) == turns
+
+
+@pytest.mark.parametrize(
+    ("runtime", "config", "step", "copied"),
+    [
+        ("ik_llama_cpp", DEEPSEEK_V3, 512, False),
+        ("ik_llama_cpp", DEEPSEEK_V3, 1024, True),
+        ("ik_llama_cpp", QWEN3_30B_A3B, 512, True),
+        ("llama_cpp", DEEPSEEK_V3, 32, True),
+        ("llama_cpp", DEEPSEEK_V3, 16, False),
+        ("ik_llama_cpp", llama(), 4096, False),
+    ],
+)
+def test_when_experts_are_copied_to_a_device(runtime: str, config: Config, step: int, copied: bool) -> None:
+    asked = scenario(config, runtime, host_experts=True, batched_tokens=step)
+    assert experts_offloaded(asked, model_from_config(config), step) is copied
+
+
+@pytest.mark.parametrize(
+    ("settings", "mib"),
+    [
+        # keys and values of one layer: 8 heads of 128, twice, over 16384 tokens, 2 bytes each
+        ({"kv_cache": "q8_0"}, 64.0),
+        ({"kv_cache": "fp16", "kv_cache_v": "q4_0"}, 32.0),
+        ({"kv_cache": "fp16"}, 0.0),
+        ({"kv_cache": "q8_0", "flash_attention": False}, 0.0),
+    ],
+)
+def test_a_quantized_cache_is_converted_a_layer_at_a_time(settings: dict[str, Any], mib: float) -> None:
+    made = serve(llama(), "llama_cpp", gpu="rtx-4090-24gb", max_model_len=16384, **settings)
+    assert made.devices[0].ledger.total("kv_conversion") / MIB == mib
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "flash"),
+    [("gemma3_text", "0.12", False), ("gemma3_text", "0.14", True), ("qwen3", "0.12", True)],
+)
+def test_flash_attention_of_ollamas_own_engine(kind: str, version: str, flash: bool) -> None:
+    config = llama(model_type=kind)
+    asked = scenario(config, "ollama", version=version)
+    assert flash_by_default(asked, model_from_config(config)) is flash
