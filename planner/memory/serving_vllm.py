@@ -17,9 +17,9 @@ from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
-from planner.memory.serving_weights import engine_elements, part_entries, plain_format
+from planner.memory.serving_weights import VISION_TOWER, engine_elements, part_entries, plain_format
 from planner.memory.weight_formats import FORMATS, WeightFormat, engine_format, served_experts
-from planner.model.spec import ModelSpec, Part
+from planner.model.spec import AttentionKind, ModelSpec, Part
 from planner.placement import Share
 from planner.scenario import Scenario
 from planner.units import round_up
@@ -40,6 +40,9 @@ V1_CONTEXT_UNTIL: Final = (0, 9, 1)
 MARLIN_UNTIL: Final = (0, 11)
 """From here on mixtures in MXFP4 run in Triton's layout on Hopper; Marlin stays on other cards but data-centre
 Blackwell."""
+
+LATENT_WORKSPACE: Final = 64 * 1024
+"""Most cached tokens that latent attention gathers at once (`MLACommonMetadataBuilder`)."""
 
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
 """Engines whose own figure for weights is the free memory that went, whole allocator pages included."""
@@ -107,7 +110,12 @@ def _packed(experts: WeightFormat, share: Share, scenario: Scenario) -> WeightFo
 def activation_entry(
     share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables
 ) -> Entry:
-    """The peak of the profile run: a full step of tokens, or the sampler over a full batch."""
+    """The peak of the profile run: a full step of tokens, or the sampler over a full batch.
+
+    A pipeline's stage holds the hidden state and the residual that it hands over. A model with a vision
+    tower holds what the tower made of a full step of image tokens (`encoder_cache`). Latent attention keeps a
+    workspace into which chunks of a cached prompt are gathered.
+    """
     width = forward_width(share, model)
     element = 4 if scenario.serving.weights == "fp32" else 2
     small = version_of(scenario) >= SMALL_SAMPLER and not is_v0(scenario)
@@ -132,8 +140,18 @@ def activation_entry(
             sampler = f"{sampler} + T*x*w"
             symbols = (*symbols, ("x", kept))
         forward = f"max({forward}, {sampler})"
-    if share.stage > 0:
+    if share.num_stages > 1:
         forward = f"{forward} + 2*T*h*w"
+    if not is_v0(scenario) and any(block.name == VISION_TOWER for block in model.blocks):
+        forward = f"{forward} + T*h*w"
+    latent = next((la.attention for la in share.layers if la.attention.kind is AttentionKind.MLA), None)
+    if latent is not None and version_of(scenario) >= NO_LATENT_CACHE:
+        forward = f"{forward} + K*D*w"
+        gathered = max(
+            8 * asked.longest_tokens, 4 * asked.max_sequences * (scenario.serving.block_size or 16)
+        )
+        symbols = (*symbols, ("K", min(gathered, LATENT_WORKSPACE)))
+        symbols = (*symbols, ("D", latent.kv_lora_rank + latent.qk_rope_head_dim))
     return entry(
         Category.ACTIVATIONS,
         "activation_peak",
