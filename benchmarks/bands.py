@@ -1,10 +1,13 @@
 """Makes hardware_db/data/bands.csv from published measurements: `python -m benchmarks.bands`.
 
-For every run the ratio observed / predicted of what a device held at its peak. A band row holds the
-split-conformal interval of the ratios at 90 %, corrected for their number: 5 % to each side where there are
-enough runs for that (19), else the radius around 1 on a log scale. Rows for `*` (any runtime) weigh every
-source alike, so that the largest file does not decide for the rest; they are what a runtime without enough
-runs gets, so they are wide.
+For every run the ratios observed / predicted of its peak, by layer: what PyTorch had allocated, what it had
+reserved, what the device held. A band row holds the split-conformal interval of the ratios at 90 %, corrected
+for their number: 5 % to each side where there are enough runs for that (19), else the radius around 1 on a log
+scale. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for the
+rest; they are what a runtime without enough runs gets, so they are wide. `beyond` is what lies outside the
+allocator: the device's ratio over the allocator's, from runs that give both. No interval ends nearer to 1 than
+3 %: what a source does alike in all its runs says little about the next. A run that was read at less than what
+it must hold at once as stated (the rest and the inputs kept for checkpointing) stands behind no band.
 
 The same run prints how often a band made without a source holds that source's runs.
 """
@@ -14,7 +17,7 @@ import csv
 import datetime as dt
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +25,17 @@ from typing import Final
 
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import DATA, load_tables
-from planner.bands import ANY_RUNTIME, COVERAGE_FRAC, DEVICE_LAYER, MIN_ROWS, basis_order
+from planner.bands import (
+    ALLOCATED_LAYER,
+    ANY_RUNTIME,
+    ANY_TRAINING,
+    BEYOND,
+    COVERAGE_FRAC,
+    DEVICE_LAYER,
+    MIN_ROWS,
+    RESERVED_LAYER,
+    basis_order,
+)
 from planner.predict import Predictor, predictor
 from planner.truth import Record
 
@@ -35,6 +48,15 @@ PEAK_ORDER: Final = (
 )
 """Outermost first: the nearest to what decides whether a job fits."""
 
+LAYERS: Final = {
+    "device_used_bytes": DEVICE_LAYER,
+    "peak_reserved_bytes": RESERVED_LAYER,
+    "peak_active_bytes": ALLOCATED_LAYER,
+    "peak_allocated_bytes": ALLOCATED_LAYER,
+}
+"""What a reading's layer is. A peak whose tool is not named has none, and stands behind no band."""
+OUTER: Final = (DEVICE_LAYER, RESERVED_LAYER)
+
 SERVING_PARTS: Final = ("activation_peak_bytes", "non_torch_bytes", "compute_buffer_bytes", "state_bytes")
 KV_PARTS: Final = ("kv_bytes", "kv_and_state_bytes")
 FIXED_POOL: Final = frozenset({"llama_cpp", "ollama", "ik_llama_cpp"})
@@ -42,18 +64,21 @@ FIXED_POOL: Final = frozenset({"llama_cpp", "ollama", "ik_llama_cpp"})
 
 COLUMNS: Final = ("runtime", "task", "layer", "n_rows", "low_frac", "high_frac", "made_on", "how")
 HOW: Final = "split-conformal interval of observed / predicted at 90 %; python -m benchmarks.bands"
+NEAREST_FRAC: Final = 0.03
+"""No interval ends nearer to 1 than this."""
 SLACK: Final = 1e-9
 """Sums of equal weights miss whole numbers by less than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Observed / predicted of one run."""
+    """Observed / predicted of one run, in one layer; None where the reading names no tool."""
 
     family: str
     runtime: str
     task: str
     value: float
+    layer: str | None = DEVICE_LAYER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +87,58 @@ class Width:
 
     runtime: str
     task: str
+    layer: str = DEVICE_LAYER
     num_rows: int
     low: float
     high: float
 
 
 def ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
-    """One ratio for every run that has a peak and a prediction; records of one group are averaged."""
+    """One ratio for every run that has a peak and a prediction, of the outermost reading there is."""
+    return _averaged(records, predict, _parts)
+
+
+def layer_ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
+    """The ratios behind the bands: a training run gives one for each layer it was read in, and `beyond` if two."""
+    members = list(records)
+    found = [
+        ratio
+        for name in LAYERS
+        for ratio in _averaged(members, predict, lambda record, name=name: _own(record, name))
+    ]
+    found += [ratio for ratio in _averaged(members, predict, _parts) if ratio.task == "serve"]
+    return [*found, *_beyond(members, predict)]
+
+
+def _own(record: Record, name: str) -> tuple[str, ...]:
+    """One peak of a training run; a device's reading decides before what was only reserved."""
+    training = record.scenario is not None and record.scenario.is_training
+    return (name,) if training and name in record.scored else ()
+
+
+def _beyond(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
+    found = []
+    for record in records:
+        inner = next((n for n in ("peak_allocated_bytes", "peak_active_bytes") if n in record.scored), None)
+        outer = next((n for n in PEAK_ORDER[:2] if n in record.scored), None)
+        if record.scenario is None or inner is None or outer is None:
+            continue
+        within, whole = (_ratio(record, predict, (name,)) for name in (inner, outer))
+        if within and whole:
+            value, name = whole / within, record.scenario.runtime.name
+            found.append(
+                Ratio(family=record.family, runtime=name, task=ANY_TRAINING, value=value, layer=BEYOND)
+            )
+    return found
+
+
+def _averaged(
+    records: Iterable[Record], predict: Predictor, parts: Callable[[Record], tuple[str, ...]]
+) -> list[Ratio]:
+    """One ratio for every run; records of one group are averaged."""
     runs: dict[str, list[tuple[Record, float]]] = {}
     for record in records:
-        value = _ratio(record, predict)
+        value = _ratio(record, predict, parts(record))
         if value is not None:
             runs.setdefault(record.group or f"record {record.id}", []).append((record, value))
     found: list[Ratio] = []
@@ -80,22 +147,21 @@ def ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
         if scenario is not None:
             value = fmean(value for _, value in members)
             name, task = scenario.runtime.name, scenario.task
-            found.append(Ratio(family=first.family, runtime=name, task=task, value=value))
+            layer = LAYERS.get(parts(first)[0]) if scenario.is_training else DEVICE_LAYER
+            found.append(Ratio(family=first.family, runtime=name, task=task, value=value, layer=layer))
     return found
 
 
-def _ratio(record: Record, predict: Predictor) -> float | None:
-    if record.scenario is None:
-        return None
-    wanted = _parts(record)
-    if not wanted:
+def _ratio(record: Record, predict: Predictor, wanted: tuple[str, ...]) -> float | None:
+    if record.scenario is None or not wanted:
         return None
     figures = predict(record.scenario, record.rank).figures
     predicted = [figures.get(name) for name in wanted]
     known = [value for value in predicted if value is not None]
     if len(known) < len(wanted) or not sum(known):
         return None
-    return sum(record.scored[name] for name in wanted) / sum(known)
+    observed = sum(record.scored[name] for name in wanted)
+    return None if observed < (figures.get("least_bytes") or 0) else observed / sum(known)
 
 
 def _parts(record: Record) -> tuple[str, ...]:
@@ -113,18 +179,35 @@ def _parts(record: Record) -> tuple[str, ...]:
 
 
 def widths(found: Iterable[Ratio]) -> list[Width]:
-    """Every row of the table: each runtime and task with enough runs, each task, all training."""
-    by_key: dict[tuple[str, str], list[Ratio]] = {}
+    """Every row of the table: each runtime and task with enough runs, each task, all training; by layer.
+
+    A runtime whose device was never read stands in the device's layer with what it had reserved.
+    """
+    by_key: dict[tuple[str, str, str], list[Ratio]] = {}
     for ratio in found:
-        for _, runtime, task in basis_order(ratio.runtime, ratio.task):
-            by_key.setdefault((runtime, task), []).append(ratio)
+        if ratio.layer is None:
+            continue
+        for runtime, task, layer in _keys(ratio):
+            by_key.setdefault((runtime, task, layer), []).append(ratio)
     rows: list[Width] = []
-    for (runtime, task), members in sorted(by_key.items()):
+    for (runtime, task, layer), members in sorted(by_key.items()):
         if runtime != ANY_RUNTIME and len(members) < MIN_ROWS:
             continue
         low, high = interval(_weighted(members, by_source=runtime == ANY_RUNTIME))
-        rows.append(Width(runtime=runtime, task=task, num_rows=len(members), low=low, high=high))
+        low, high = min(low, 1 - NEAREST_FRAC), max(high, 1 + NEAREST_FRAC)
+        rows.append(Width(runtime=runtime, task=task, layer=layer, num_rows=len(members), low=low, high=high))
     return rows
+
+
+def _keys(ratio: Ratio) -> Iterable[tuple[str, str, str]]:
+    if ratio.layer == BEYOND:
+        yield ANY_RUNTIME, ANY_TRAINING, BEYOND
+        return
+    layers = OUTER if ratio.layer == RESERVED_LAYER else (ratio.layer,)
+    for _, runtime, task in basis_order(ratio.runtime, ratio.task):
+        for layer in layers:
+            if layer is not None:
+                yield runtime, task, layer
 
 
 def _weighted(members: list[Ratio], *, by_source: bool) -> list[tuple[float, float]]:
@@ -141,13 +224,14 @@ def interval(weighted: list[tuple[float, float]]) -> tuple[float, float]:
     Args:
         weighted: (ratio, weight) pairs.
     """
-    tail = (1 - COVERAGE_FRAC) / 2 * (sum(weight for _, weight in weighted) + 1)
+    total = sum(weight for _, weight in weighted)
+    tail = (1 - COVERAGE_FRAC) / 2 * (total + 1)
     if tail >= 1 - SLACK:
         low = _within(sorted(weighted), tail)
         high = _within(sorted(weighted, reverse=True), tail)
         return min(low, 1.0), max(high, 1.0)
     distances = sorted((abs(math.log(value)), weight) for value, weight in weighted)
-    factor = math.exp(_reached(distances, COVERAGE_FRAC * (sum(weight for _, weight in weighted) + 1)))
+    factor = math.exp(_reached(distances, COVERAGE_FRAC * (total + 1)))
     return 1 / factor, factor
 
 
@@ -173,15 +257,22 @@ def _reached(ordered: list[tuple[float, float]], wanted: float) -> float:
 
 
 def held_out_runs(found: list[Ratio]) -> list[tuple[Ratio, bool]]:
-    """Every run, and whether it lies inside a band that was made without its source."""
+    """Every run, and whether it lies inside a band that was made without its source, in its own layer."""
     judged: list[tuple[Ratio, bool]] = []
     for family in sorted({ratio.family for ratio in found}):
-        rows = {(w.runtime, w.task): w for w in widths(r for r in found if r.family != family)}
-        for ratio in (r for r in found if r.family == family):
-            order = basis_order(ratio.runtime, ratio.task)
-            row = next((rows[key] for _, *rest in order if (key := (rest[0], rest[1])) in rows), None)
+        rows = {(w.runtime, w.task, w.layer): w for w in widths(r for r in found if r.family != family)}
+        for ratio in (r for r in found if r.family == family and r.layer != BEYOND):
+            row = _answering(ratio, rows)
             judged.append((ratio, row is not None and row.low <= ratio.value <= row.high))
     return judged
+
+
+def _answering(ratio: Ratio, rows: Mapping[tuple[str, str, str], Width]) -> Width | None:
+    layer = ratio.layer or DEVICE_LAYER
+    for _, runtime, task in basis_order(ratio.runtime, ratio.task):
+        if (runtime, task, layer) in rows:
+            return rows[runtime, task, layer]
+    return None
 
 
 def held_out(found: list[Ratio]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -201,13 +292,13 @@ def write(rows: Iterable[Width], path: Path, made_on: str) -> None:
         writer.writerow(COLUMNS)
         for row in rows:
             low, high = f"{row.low:.4f}", f"{row.high:.4f}"
-            writer.writerow([row.runtime, row.task, DEVICE_LAYER, row.num_rows, low, high, made_on, HOW])
+            writer.writerow([row.runtime, row.task, row.layer, row.num_rows, low, high, made_on, HOW])
 
 
 def report(rows: Iterable[Width], held: Mapping[tuple[str, str], tuple[int, int]]) -> list[str]:
     """What the run found, for a terminal."""
     lines = [
-        f"{row.runtime:14} {row.task:9} {row.num_rows:5d} runs  {row.low:.3f} to {row.high:.3f}"
+        f"{row.runtime:14} {row.task:9} {row.layer:9} {row.num_rows:5d} runs  {row.low:.3f} to {row.high:.3f}"
         for row in rows
     ]
     lines.append("held out by source:")
@@ -225,7 +316,7 @@ def main() -> None:
     parser.add_argument("--date", default=dt.datetime.now(tz=dt.UTC).date().isoformat())
     parser.add_argument("--dry-run", action="store_true", help="print, write nothing")
     options = parser.parse_args()
-    found = ratios(load(MEMORY_FILES), predictor(load_tables()))
+    found = layer_ratios(load(MEMORY_FILES), predictor(load_tables()))
     rows = widths(found)
     if not options.dry_run:
         write(rows, DATA / "bands.csv", options.date)

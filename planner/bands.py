@@ -16,12 +16,16 @@ MIN_ROWS: Final = 9
 ANY_RUNTIME: Final = "*"
 ANY_TRAINING: Final = "train"
 DEVICE_LAYER: Final = "device"
+ALLOCATED_LAYER: Final = "allocated"
+RESERVED_LAYER: Final = "reserved"
+BEYOND: Final = "beyond"
+"""How far what a device held was off where the allocated bytes were right: the ratio of the two layers' ratios."""
 
 
 def band_for(
     peak_bytes: int, scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER
 ) -> PeakBand | None:
-    """The interval around a predicted peak: rows of the same runtime and task, else the task, else training.
+    """The interval around a predicted peak.
 
     `low_frac` and `high_frac` are quantiles of observed / predicted. Serving never borrows from training, nor
     the other way round. None where there is no row at all.
@@ -35,13 +39,29 @@ def band_for(
 
 
 def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> tuple[str, Band] | None:
-    """The row of the tables behind a plan's band, and what it shares with the plan; None where there is none."""
-    rows = _by_key(tables)
-    for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
-        row = rows.get((runtime, task, layer))
+    """The row behind a plan's band, and what it shares with the plan; None where there is none.
+
+    Nearest first: runs of the same runtime and task; where those were read at the allocator only, their interval
+    times that of what lies beyond it; the same task; any training.
+    """
+    rows, runtime, task = _by_key(tables), scenario.runtime.name, scenario.task
+    for basis, own, kind in basis_order(runtime, task):
+        row = rows.get((own, kind, layer))
+        if row is None and layer != ALLOCATED_LAYER and basis == "runtime_task":
+            row = _from_within(
+                rows.get((own, kind, ALLOCATED_LAYER)), rows.get((ANY_RUNTIME, ANY_TRAINING, BEYOND))
+            )
         if row is not None:
             return basis, row
-    return None
+    return None if layer == DEVICE_LAYER else band_row(scenario, tables)
+
+
+def _from_within(allocated: Band | None, beyond: Band | None) -> Band | None:
+    """The interval of the outer layers from that of live tensors; runs behind it are those of the tensors."""
+    if allocated is None or beyond is None:
+        return None
+    low, high = allocated.low_frac * beyond.low_frac, allocated.high_frac * beyond.high_frac
+    return replace(allocated, layer=DEVICE_LAYER, low_frac=low, high_frac=high)
 
 
 def basis_order(runtime: str, task: str) -> tuple[tuple[str, str, str], ...]:

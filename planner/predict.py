@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.bands import band_for
+from planner.bands import ALLOCATED_LAYER, DEVICE_LAYER, RESERVED_LAYER, band_for
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
@@ -22,6 +22,14 @@ from planner.training_setup import setup_for
 
 Figure = int | float | bool | None
 
+BAND_LAYERS: Final = {
+    "peak_allocated_bytes": ALLOCATED_LAYER,
+    "peak_active_bytes": ALLOCATED_LAYER,
+    "peak_reserved_bytes": RESERVED_LAYER,
+}
+"""Layer whose residuals make a peak's band; the device's where none is named."""
+STORED: Final = "checkpointed_inputs"
+"""With what lies between steps, the least that a checkpointed step holds at once as its scenario states it."""
 PEAKS: Final = {
     "peak_allocated_bytes": Layer.ALLOCATED,
     "peak_active_bytes": Layer.ALLOCATED,
@@ -131,8 +139,11 @@ def _figures(answer: Plan, index: int, tables: Tables) -> dict[str, Figure]:
     if not answer.scenario.is_training:
         return peaks | dict(serving_readings(answer, index))
     weights = device.ledger.by_category(Phase.REST, Layer.ALLOCATED).get(Category.WEIGHTS, 0)
+    resting = device.ledger.phase_bytes(Phase.REST, Layer.ALLOCATED)
+    inputs = (e.bytes for e in device.ledger.entries if e.name == STORED and Phase.FORWARD in e.phases)
     return peaks | {
-        "resting_allocated_bytes": device.ledger.phase_bytes(Phase.REST, Layer.ALLOCATED),
+        "resting_allocated_bytes": resting,
+        "least_bytes": resting + sum(inputs),
         "weights_bytes": weights,
         "parameters": _held_parameters(answer, index, tables),
         "trainable_parameters": answer.trainable_params,
@@ -169,7 +180,7 @@ def _bands(answer: Plan, figures: Mapping[str, Figure], tables: Tables) -> dict[
         value = figures.get(name)
         if value is None:
             continue
-        band = band_for(round(value), answer.resolved, tables)
+        band = band_for(round(value), answer.resolved, tables, BAND_LAYERS.get(name, DEVICE_LAYER))
         if band is not None:
             found[name] = (band.low_bytes, band.high_bytes)
     return found

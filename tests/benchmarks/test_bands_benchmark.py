@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bands import Ratio, Width, held_out, interval, ratios, widths, write
+from benchmarks.bands import (
+    NEAREST_FRAC,
+    Ratio,
+    Width,
+    held_out,
+    interval,
+    layer_ratios,
+    ratios,
+    widths,
+    write,
+)
 from hardware_db import DATA, load_tables
 from hardware_db.constants import read_bands
 from planner.bands import MIN_ROWS
@@ -23,7 +33,7 @@ def runs(
 
 
 def factors(found: list[Ratio]) -> dict[tuple[str, str], float]:
-    return {(row.runtime, row.task): row.high for row in widths(found)}
+    return {(row.runtime, row.task): row.high for row in widths(found) if row.layer == "device"}
 
 
 @pytest.mark.parametrize(("n", "rank"), [(9, 9), (10, 10), (18, 18)])
@@ -109,6 +119,39 @@ def test_a_group_is_one_run_and_the_outermost_peak_counts() -> None:
     assert ratio.value == pytest.approx(1.5)
 
 
+def test_a_run_read_in_two_layers_stands_behind_three_rows() -> None:
+    records = read_records([("f", _line({"peak_allocated_bytes": 90, "device_used_bytes": 220}))])
+    figures = {"device_used_bytes": 200, "peak_allocated_bytes": 100}
+    found = {
+        ratio.layer: ratio.value for ratio in layer_ratios(records, lambda *_: Prediction(figures=figures))
+    }
+    assert found == pytest.approx({"device": 1.1, "allocated": 0.9, "beyond": 1.1 / 0.9})
+
+
+def test_a_reading_below_what_the_job_must_hold_stands_behind_nothing() -> None:
+    records = read_records([("f", _line({"peak_allocated_bytes": 90}))])
+    figures = {"peak_allocated_bytes": 100, "least_bytes": 91}
+    assert layer_ratios(records, lambda *_: Prediction(figures=figures)) == []
+
+
+def test_a_peak_without_a_tool_stands_behind_no_band() -> None:
+    records = read_records([("f", _line({"peak_unknown_bytes": 90}))])
+    figures = {"peak_unknown_bytes": 100}
+    assert layer_ratios(records, lambda *_: Prediction(figures=figures)) == []
+    assert [r.layer for r in ratios(records, lambda *_: Prediction(figures=figures))] == [None]
+
+
+def test_no_interval_is_narrower_than_three_percent() -> None:
+    (row,) = (row for row in widths(runs([1.001] * 30)) if row.runtime == "torchtune")
+    assert (row.low, row.high) == (1 - NEAREST_FRAC, 1 + NEAREST_FRAC)
+
+
+def _line(observed: dict[str, int]) -> str:
+    scenario = {"task": "full", "model": {"id": "a/b"}, "hardware": {"devices": [{"gpu": "unknown"}]}}
+    base = {"id": "0", "family": "f", "grade": "A", "rank": "any", "source": "s", "scenario": scenario}
+    return json.dumps(base | {"observed": observed})
+
+
 def test_the_file_is_the_same_for_the_same_rows_and_loads(tmp_path: Path) -> None:
     rows = [Width(runtime="*", task="serve", num_rows=12, low=0.8, high=1.25)]
     for name in ("a.csv", "b.csv"):
@@ -119,9 +162,10 @@ def test_the_file_is_the_same_for_the_same_rows_and_loads(tmp_path: Path) -> Non
 
 
 def test_the_shipped_table_has_a_row_for_every_task_and_is_wide_where_it_is_thin() -> None:
-    rows = {(band.runtime, band.task): band for band in read_bands(DATA / "bands.csv")}
+    rows = {(band.runtime, band.task, band.layer): band for band in read_bands(DATA / "bands.csv")}
     for task in ("pretrain", "full", "lora", "qlora", "serve", "train"):
-        assert ("*", task) in rows
+        assert ("*", task, "device") in rows
+    assert ("*", "train", "beyond") in rows
     for band in rows.values():
         assert band.low_frac <= 1 <= band.high_frac
         assert band.low_frac < band.high_frac

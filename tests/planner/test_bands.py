@@ -77,6 +77,27 @@ def test_the_order_ends_with_the_kind_of_job() -> None:
     assert basis_order("litgpt", "full")[-1] == ("all", "*", "train")
 
 
+def test_runs_read_at_the_allocator_make_a_wider_band_of_the_device() -> None:
+    def row(runtime: str, task: str, layer: str, low: float, high: float) -> Band:
+        return replace(band(runtime, task, low, high), layer=layer)
+
+    rows = (
+        row("litgpt", "lora", "allocated", 0.9, 1.1),
+        row("*", "train", "beyond", 0.8, 1.2),
+        row("*", "lora", "device", 0.5, 2.0),
+    )
+    tables = replace(TABLES, bands=rows)
+    found = band_for(1000, scenario("litgpt", "lora"), tables)
+    assert found is not None
+    assert (found.basis, found.low_bytes, found.high_bytes) == ("runtime_task", 720, 1320)
+    inner = band_for(1000, scenario("litgpt", "lora"), tables, "allocated")
+    assert inner is not None
+    assert (inner.low_bytes, inner.high_bytes) == (900, 1100)
+    other = band_for(1000, scenario("unsloth", "lora"), tables)
+    assert other is not None
+    assert (other.basis, other.low_bytes) == ("task", 500)
+
+
 def test_weights_set_a_floor() -> None:
     def weights(size: int, *, estimate: bool) -> Ledger:
         entry = Entry(
