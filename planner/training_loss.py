@@ -28,6 +28,8 @@ from planner.training_step import (
 
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
+WIDENS_CHUNKS_BEFORE: Final = (4, 46)
+"""Liger's versions of that time, to 0.3.1, ran the loss on an fp32 copy of each chunk (`logits_chunk.float()`)."""
 WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
 HELD_BEFORE: Final = (2024, 8)
 """torchtune frees the logits before the backward pass from here on (`del logits`)."""
@@ -43,18 +45,36 @@ def loss_entries(step: Step) -> list[Entry]:
 
 
 def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
-    """What the final norm and the head keep: the norm's tensors, the head's input if trained, its cast."""
-    entries = [final_norm_entry(step, phases)]
+    """What the final norm and the head keep: the norm's tensors, the head's input if trained, its cast.
+
+    Pieces along the sequence of several rows do not lie in one piece: a chunked loss's head copies each.
+    """
+    setup, entries = step.setup, [final_norm_entry(step, phases)]
     if trains_head(step):
-        entries.append(_head_input(step, phases, step.setup.compute_bytes))
-    if casts_head(step.setup):
+        entries.append(_head_input(step, phases, setup.compute_bytes))
+        if setup.training.loss == "chunked" and setup.runtime != "litgpt" and setup.batch > 1:
+            entries.append(_head_input(step, phases, setup.compute_bytes))
+    if casts_head(setup):
         entries.append(_head_cast(step, phases))
+    elif casts_frozen_head(step) and setup.training.loss not in WHOLE_LOGITS_NEVER:
+        entries.append(_head_cast(step, phases, loss.CHUNKS if setup.training.loss == "chunked" else 1))
     return entries
 
 
 def casts_head(setup: Setup) -> bool:
     """Whether autocast keeps a copy of the trained output matrix."""
     return casts_weights(setup) and setup.adapter is None
+
+
+def casts_frozen_head(step: Step) -> bool:
+    """Whether the head is frozen and wider than products: its cast is kept for the gradient of its input.
+
+    Autocast caches casts of trained weights alone (`cached_cast` asks for `requires_grad`), so that each product with a
+    frozen one has its own, as a base prepared for k-bit training has with its fp32 head.
+    """
+    setup = step.setup
+    wide = setup.autocast and setup.param_bytes > setup.compute_bytes
+    return wide and setup.adapter is not None and setup.runtime != "litgpt" and not trains_head(step)
 
 
 def trains_head(step: Step) -> bool:
@@ -100,18 +120,24 @@ def _held_input(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """The final norm's output, held by the model's own variable until it returns; the head may keep the same tensor."""
     setup = step.setup
     kept = setup.compute_bytes if trains_head(step) else 0
-    norm = 4 if step.model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
+    norm = final_norm_bytes(step)
     return [] if kept == norm else [_head_input(step, phases, norm)]
 
 
-def _head_cast(step: Step, phases: frozenset[Phase]) -> Entry:
+def final_norm_bytes(step: Step) -> int:
+    """Bytes of an element that the final norm puts out; autocast runs layer norms in fp32."""
+    setup = step.setup
+    return 4 if step.model.norm == "layer_norm" and setup.autocast else setup.residual_bytes
+
+
+def _head_cast(step: Step, phases: frozenset[Phase], copies: int = 1) -> Entry:
     h, e = step.model.hidden_size, step.setup.compute_bytes
     return item(
         Category.WEIGHTS,
         "autocast_head",
-        step.vocab * h * e,
-        "V*h*e",
-        {"V": step.vocab, "h": h, "e": e},
+        copies * step.vocab * h * e,
+        "k*V*h*e",
+        {"k": copies, "V": step.vocab, "h": h, "e": e},
         "autocast_cache",
         phases=phases,
     )
@@ -137,7 +163,7 @@ def _chain(step: Step) -> list[Entry]:
             return litgpt_chain(step)
         case "chunked":
             c = loss.chunked_loss_bytes(e, compiled=setup.compiled)
-            return [_per_entry(step, "loss_chunks", c, "loss_chunked")]
+            return [_per_entry(step, "loss_chunks", c, "loss_chunked"), *kept_cache(step, LOSS)]
         case "standard" if setup.compiled and setup.runtime == "torchtitan":
             c = loss.compiled_loss_bytes(e)
             return [_per_entry(step, "logits", c, "loss_compiled")]
@@ -222,16 +248,21 @@ def _per_entry(step: Step, name: str, c: float, reference: str, phases: frozense
 
 
 def _fused_linear(step: Step) -> list[Entry]:
-    """Liger's fused head and loss: one chunk of logits with its fp32 copy, the gradients of input and head."""
+    """Liger's fused head and loss: one chunk of logits, over which its gradient is written, those of input and head.
+
+    The gradients have the formats of what they are of; the chunk is in that of products. Before, a chunk's logits were
+    widened to fp32 and its gradient was narrowed again.
+    """
     setup, h, v, e = step.setup, step.model.hidden_size, step.vocab, step.setup.compute_bytes
-    t, reference = setup.target_tokens, "loss_fused_linear"
+    t, reference, given = setup.target_tokens, "loss_fused_linear", final_norm_bytes(step)
+    widens = setup.runtime == "hf_trainer" and bool(setup.version) and setup.version < WIDENS_CHUNKS_BEFORE
     chunk = min(t, loss.fused_linear_chunk_tokens(t, h, v))
     entries = [
         item(
             Category.LOGITS,
             "loss_chunks",
-            chunk * v * (2 * e + 4),
-            "c*V*(2*e + 4)",
+            chunk * v * (2 * e + 4 if widens else e),
+            "c*V*(2*e + 4)" if widens else "c*V*e",
             {"c": chunk, "V": v, "e": e},
             reference,
             phases=LOSS,
@@ -239,21 +270,24 @@ def _fused_linear(step: Step) -> list[Entry]:
         item(
             Category.LOGITS,
             "loss_input_gradient",
-            t * h * e,
+            t * h * given,
             "t*h*e",
-            {"t": t, "h": h, "e": e},
+            {"t": t, "h": h, "e": given},
             reference,
             phases=LOSS,
         ),
+        *kept_cache(step, LOSS),
     ]
+    if casts_frozen_head(step):
+        entries.append(_head_cast(step, LOSS))
     if setup.adapter is not None:
         return entries
     head = item(
         Category.GRADIENTS,
         "loss_head_gradient",
-        v * h * e,
+        v * h * setup.train_bytes,
         "V*h*e",
-        {"V": v, "h": h, "e": e},
+        {"V": v, "h": h, "e": setup.train_bytes},
         reference,
         phases=LOSS,
     )

@@ -28,6 +28,8 @@ CUTS_CONSTANTS: Final = frozenset({"torchtune"})
 """Runtimes whose 4-bit weights are torchao's."""
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
+NO_TEMPORARY: Final = STATE_OPTIMIZERS_8BIT | {"sgd", "sgd_momentum"}
+"""Optimizers that step in place: fused 8-bit kernels, and SGD without weight decay (`_foreach_add_`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
     if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none":
         return []
     kind, e = setup.optimizer.implementation or "foreach", max(setup.train_bytes, setup.master_bytes)
-    if kind == "fused" or setup.optimizer.name in STATE_OPTIMIZERS_8BIT or setup.optimizer.paged:
+    if kind == "fused" or setup.optimizer.name in NO_TEMPORARY or setup.optimizer.paged:
         return []
     entries = []
     for group in groups:

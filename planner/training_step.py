@@ -379,10 +379,13 @@ def casts_weights(setup: Setup) -> bool:
 def kept_output_entries(step: Step) -> list[Entry]:
     """What a loop that holds the model's outputs keeps through the step: logits, and the cache made on the way."""
     setup, e = step.setup, step.setup.compute_bytes
-    if not setup.keeps_outputs or not step.share.holds_head or setup.training.loss not in {None, "standard"}:
+    if not setup.keeps_outputs or not step.share.holds_head:
         return []
+    cache = kept_cache(step, frozenset({Phase.REST, Phase.FORWARD, Phase.OPTIMIZER_STEP}))
+    if setup.training.loss not in {None, "standard"}:
+        return cache
     tokens = setup.target_tokens
-    entries = [
+    return [
         item(
             Category.LOGITS,
             "kept_logits",
@@ -391,9 +394,9 @@ def kept_output_entries(step: Step) -> list[Entry]:
             {"t": tokens, "V": step.vocab, "e": e},
             "kept_outputs",
             phases=frozenset({Phase.REST, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER_STEP}),
-        )
+        ),
+        *cache,
     ]
-    return [*entries, *kept_cache(step, frozenset({Phase.REST, Phase.FORWARD, Phase.OPTIMIZER_STEP}))]
 
 
 def kept_cache(step: Step, phases: frozenset[Phase], *, but_first: bool = False) -> list[Entry]:

@@ -49,7 +49,7 @@ def replace_loss(model: Any, kind: str) -> None:
     head = model.get_output_embeddings()
     compute = {"chunked": chunked, "fused_linear": fused_linear}[kind]
 
-    def loss_function(logits: Any, labels: Any, **_: Any) -> Any:
+    def loss_function(logits: Any, labels: Any, *_: Any, **__: Any) -> Any:
         return compute(logits, head.weight, head.bias, labels)
 
     head.forward = lambda hidden: hidden
