@@ -104,6 +104,16 @@ class _Line(BaseModel):
     raw: dict[str, JsonValue] | None = None
 
 
+SHARE_NAMES: Final = ("gpu_memory_utilization", "gmu", "mem_fraction")
+PART_DESCRIBED: Final = "only the text decoder of the model is described"
+NO_POOL: Final = frozenset({"llama_cpp", "ik_llama_cpp", "ollama", "transformers"})
+POOL_FIELDS: Final = frozenset({
+    "kv_bytes", "kv_tokens", "kv_blocks", "max_concurrency", "state_bytes", "state_slots",
+    "kv_and_state_bytes", "device_used_bytes",
+})  # fmt: skip
+WEIGHT_FIELDS: Final = frozenset({"weights_bytes", "non_kv_bytes", "loading_peak_bytes"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A measurement.
@@ -141,7 +151,29 @@ class Record:
     @property
     def scored(self) -> dict[str, Observation]:
         """The observed fields that a prediction is held against."""
-        return {name: value for name, value in self.observed.items() if name not in self.undetermined}
+        left_out = self.undetermined | self._unstated
+        return {name: value for name, value in self.observed.items() if name not in left_out}
+
+    @property
+    def _unstated(self) -> frozenset[str]:
+        """Fields that an input settles which the record itself says was not told.
+
+        Without the engine's share of the card, every figure of its pool. Where only the text decoder of a
+        larger model is described, its weights, and the pool of an engine that takes what they leave.
+        """
+        if self.scenario is None or self.scenario.is_training:
+            return frozenset()
+        part = PART_DESCRIBED in self.assumed
+        untold = self.scenario.serving.memory_utilization is None and any(
+            map(_says_share_untold, self.assumed)
+        )
+        pooled = untold or (part and self.scenario.runtime.name not in NO_POOL)
+        return (POOL_FIELDS if pooled else frozenset()) | (WEIGHT_FIELDS if part else frozenset())
+
+
+def _says_share_untold(text: str) -> bool:
+    """Whether a remark says that the engine's share of the card was not told."""
+    return text.startswith(SHARE_NAMES) and " not " in text
 
 
 class RecordError(ValueError):

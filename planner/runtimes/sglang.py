@@ -1,7 +1,7 @@
 """SGLang: defaults of `launch_server`, which depend on the size of the card."""
 
 from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
-from planner.memory.weight_formats import served_format
+from planner.memory.weight_formats import config_value, served_format
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
@@ -9,6 +9,10 @@ from planner.units import KIB
 
 BY_CARD_FROM = (0, 5)
 MULTIMODAL_FRAC = 0.95
+TOWER_RULE_FROM = (0, 4, 9)
+"""From here on the share kept for images follows the size of the vision tower."""
+PLAIN_TOWER = (24, 1024)
+"""Layers and width of the tower that the rule compares with, taken where a config names neither."""
 UNKNOWN_CARD_FRAC = 0.88
 BUCKETS = ((20, 2048, 8, 8), (35, 2048, 24, 80), (60, 4096, 32, 160), (160, 8192, 256, 512))
 """Card below so many GiB: chunk of a prefill, largest graph batch below tensor parallelism 4, and from 4
@@ -39,18 +43,35 @@ def static_frac(scenario: Scenario, chunk: int, largest_batch: int) -> float:
     return round(max(0.1, 1 - reserve / (size * KIB)), 3)
 
 
+def multimodal_factor(scenario: Scenario, model: ModelSpec) -> float:
+    """What a vision tower leaves of the static share: less for each doubling of layers x width squared."""
+    if not any(block.name == "vision_tower" for block in model.blocks):
+        return 1.0
+    if version_of(scenario) < TOWER_RULE_FROM:
+        return MULTIMODAL_FRAC
+    vision = config_value(model, "vision_config")
+    given = vision if isinstance(vision, dict) else {}
+    layers, width = (
+        value if isinstance(value, int) else plain
+        for value, plain in zip(
+            (given.get("num_hidden_layers"), given.get("hidden_size")), PLAIN_TOWER, strict=True
+        )
+    )
+    ratio = layers * width**2 / (PLAIN_TOWER[0] * PLAIN_TOWER[1] ** 2)
+    return MULTIMODAL_FRAC * max(0.8, min(1.05, 1 - 0.1 * (ratio - 1)))
+
+
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     weights = scenario.serving.weights or served_format(model)
     chunk, largest = _bucket(memory_gib(scenario) or 80, scenario.parallel.tensor)
     chunk = scenario.serving.batched_tokens or chunk
     largest = scenario.serving.cuda_graph_max_batch or largest
     frac = static_frac(scenario, chunk, largest)
-    towers = any(block.name == "vision_tower" for block in model.blocks)
     return {
         "serving.weights": weights,
         "serving.kv_cache": weights if weights in {"fp16", "fp32"} else "bf16",
         "serving.max_model_len": longest_tokens(scenario, model),
-        "serving.memory_utilization": frac * MULTIMODAL_FRAC if towers else frac,
+        "serving.memory_utilization": frac * multimodal_factor(scenario, model),
         "serving.batched_tokens": chunk,
         "serving.max_sequences": 256,
         "serving.cuda_graphs": True,

@@ -124,3 +124,34 @@ def test_rounding_for_all_byte_fields_or_by_field() -> None:
 def test_undetermined_fields_are_not_scored() -> None:
     (record,) = read({"undetermined": ["peak_allocated_bytes"]})
     assert record.scored == {"fits": True}
+
+
+SERVED = {
+    "version": 1,
+    "task": "serve",
+    "model": {"id": "a/b"},
+    "hardware": {"devices": [{"gpu": "unknown"}]},
+}
+PART = "only the text decoder of the model is described"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "share", "assumed", "scored"),
+    [
+        ("vllm", None, [], {"weights_bytes", "kv_bytes"}),
+        ("vllm", None, ["gmu not in the table"], {"weights_bytes"}),
+        ("sglang", None, ["mem_fraction not read"], {"weights_bytes"}),
+        ("sglang", None, ["mem_fraction default"], {"weights_bytes", "kv_bytes"}),
+        ("vllm", 0.9, ["gmu not in the table"], {"weights_bytes", "kv_bytes"}),
+        ("vllm", None, [PART], set()),
+        ("llama_cpp", None, [PART], {"kv_bytes"}),
+    ],
+)
+def test_what_an_untold_input_settles_is_not_scored(
+    runtime: str, share: float | None, assumed: list[str], scored: set[str]
+) -> None:
+    serving = {} if share is None else {"memory_utilization": share}
+    document = SERVED | {"runtime": {"name": runtime}, "serving": serving}
+    figures = {"weights_bytes": 10, "kv_bytes": 20}
+    (record,) = read({"scenario": document, "assumed": assumed, "observed": figures})
+    assert set(record.scored) == scored

@@ -16,7 +16,7 @@ from planner.placement_fit import _divided
 from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from planner.runtimes.serving import SERVING
-from planner.runtimes.sglang import static_frac
+from planner.runtimes.sglang import multimodal_factor, static_frac
 from planner.scenario import Loading, RuntimeName, Scenario
 from planner.serving_gaps import not_modelled
 from planner.serving_readings import serving_readings
@@ -125,6 +125,25 @@ def test_batch_defaults_of_vllm(gpu: str, version: str, sequences: int, tokens: 
 def test_static_share_of_sglang(version: str, tensor: int, gpu: str, frac: float) -> None:
     asked = scenario(llama(), "sglang", gpu=gpu, version=version, parallel={"tensor": tensor}, count=tensor)
     assert static_frac(asked, 8192, 256) == frac
+
+
+@pytest.mark.parametrize(
+    ("version", "vision", "factor"),
+    [
+        ("0.4.4", {"num_hidden_layers": 27, "hidden_size": 1152}, 0.95),
+        ("0.5.6", {"num_hidden_layers": 24, "hidden_size": 1024}, 0.95),
+        ("0.5.6", {"num_hidden_layers": 48, "hidden_size": 1024}, 0.95 * 0.9),
+        ("0.5.6", {"num_hidden_layers": 96, "hidden_size": 4096}, 0.95 * 0.8),
+        ("0.5.6", {"num_hidden_layers": 12, "hidden_size": 512}, 0.95 * 1.05),
+    ],
+)
+def test_a_larger_tower_leaves_sglang_a_smaller_share(version: str, vision: Config, factor: float) -> None:
+    """`adjust_mem_fraction_for_vlm` of server_args.py."""
+    record = next(r for r in truth("serving.jsonl") if r["id"] == "sglang-4826-gemma3-4b")
+    config = record["scenario"]["model"]["config"]
+    model = model_from_config(config | {"vision_config": config["vision_config"] | vision})
+    found = multimodal_factor(scenario(config, "sglang", version=version), model)
+    assert found == pytest.approx(factor)
 
 
 def test_sglang_pool_is_the_share_less_the_weights() -> None:
