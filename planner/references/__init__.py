@@ -1,8 +1,12 @@
 """Citation keys to title, section and link. Every ledger entry names one of these keys."""
 
-from planner.references import serving, training
+from planner.references import requests, serving, training
 from planner.references.types import Reference
 
-REFERENCES: dict[str, Reference] = {**training.REFERENCES, **serving.REFERENCES}
+REFERENCES: dict[str, Reference] = {
+    **training.REFERENCES,
+    **serving.REFERENCES,
+    **requests.REFERENCES,
+}
 
 __all__ = ["REFERENCES", "Reference"]
