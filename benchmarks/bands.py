@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -34,6 +35,7 @@ from planner.bands import (
     DEVICE_LAYER,
     MIN_ROWS,
     RESERVED_LAYER,
+    UNNAMED_LAYER,
     basis_order,
 )
 from planner.predict import Predictor, predictor
@@ -53,8 +55,9 @@ LAYERS: Final = {
     "peak_reserved_bytes": RESERVED_LAYER,
     "peak_active_bytes": ALLOCATED_LAYER,
     "peak_allocated_bytes": ALLOCATED_LAYER,
+    "peak_unknown_bytes": UNNAMED_LAYER,
 }
-"""What a reading's layer is. A peak whose tool is not named has none, and stands behind no band."""
+"""What a reading's layer is. Peaks whose tool is not named stand behind bands of their own alone."""
 OUTER: Final = (DEVICE_LAYER, RESERVED_LAYER)
 
 SERVING_PARTS: Final = ("activation_peak_bytes", "non_torch_bytes", "compute_buffer_bytes", "state_bytes")
@@ -72,13 +75,13 @@ SLACK: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Observed / predicted of one run, in one layer; None where the reading names no tool."""
+    """Observed / predicted of one run, in one layer."""
 
     family: str
     runtime: str
     task: str
     value: float
-    layer: str | None = DEVICE_LAYER
+    layer: str = DEVICE_LAYER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,16 +104,12 @@ def ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
 def layer_ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
     """The ratios behind the bands: a training run gives one for each layer it was read in, and `beyond` if two."""
     members = list(records)
-    found = [
-        ratio
-        for name in LAYERS
-        for ratio in _averaged(members, predict, lambda record, name=name: _own(record, name))
-    ]
+    found = [ratio for name in LAYERS for ratio in _averaged(members, predict, partial(_own, name))]
     found += [ratio for ratio in _averaged(members, predict, _parts) if ratio.task == "serve"]
     return [*found, *_beyond(members, predict)]
 
 
-def _own(record: Record, name: str) -> tuple[str, ...]:
+def _own(name: str, record: Record) -> tuple[str, ...]:
     """One peak of a training run; a device's reading decides before what was only reserved."""
     training = record.scenario is not None and record.scenario.is_training
     return (name,) if training and name in record.scored else ()
@@ -147,7 +146,7 @@ def _averaged(
         if scenario is not None:
             value = fmean(value for _, value in members)
             name, task = scenario.runtime.name, scenario.task
-            layer = LAYERS.get(parts(first)[0]) if scenario.is_training else DEVICE_LAYER
+            layer = LAYERS[parts(first)[0]] if scenario.is_training else DEVICE_LAYER
             found.append(Ratio(family=first.family, runtime=name, task=task, value=value, layer=layer))
     return found
 
@@ -185,8 +184,6 @@ def widths(found: Iterable[Ratio]) -> list[Width]:
     """
     by_key: dict[tuple[str, str, str], list[Ratio]] = {}
     for ratio in found:
-        if ratio.layer is None:
-            continue
         for runtime, task, layer in _keys(ratio):
             by_key.setdefault((runtime, task, layer), []).append(ratio)
     rows: list[Width] = []
@@ -206,8 +203,7 @@ def _keys(ratio: Ratio) -> Iterable[tuple[str, str, str]]:
     layers = OUTER if ratio.layer == RESERVED_LAYER else (ratio.layer,)
     for _, runtime, task in basis_order(ratio.runtime, ratio.task):
         for layer in layers:
-            if layer is not None:
-                yield runtime, task, layer
+            yield runtime, task, layer
 
 
 def _weighted(members: list[Ratio], *, by_source: bool) -> list[tuple[float, float]]:
@@ -268,10 +264,9 @@ def held_out_runs(found: list[Ratio]) -> list[tuple[Ratio, bool]]:
 
 
 def _answering(ratio: Ratio, rows: Mapping[tuple[str, str, str], Width]) -> Width | None:
-    layer = ratio.layer or DEVICE_LAYER
     for _, runtime, task in basis_order(ratio.runtime, ratio.task):
-        if (runtime, task, layer) in rows:
-            return rows[runtime, task, layer]
+        if (runtime, task, ratio.layer) in rows:
+            return rows[runtime, task, ratio.layer]
     return None
 
 

@@ -18,6 +18,8 @@ ANY_TRAINING: Final = "train"
 DEVICE_LAYER: Final = "device"
 ALLOCATED_LAYER: Final = "allocated"
 RESERVED_LAYER: Final = "reserved"
+UNNAMED_LAYER: Final = "unnamed"
+"""Peaks whose tool the source does not name."""
 BEYOND: Final = "beyond"
 """How far what a device held was off where the allocated bytes were right: the ratio of the two layers' ratios."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.bands import ALLOCATED_LAYER, DEVICE_LAYER, RESERVED_LAYER, band_for
+from planner.bands import ALLOCATED_LAYER, DEVICE_LAYER, RESERVED_LAYER, UNNAMED_LAYER, band_for
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
@@ -26,6 +26,7 @@ BAND_LAYERS: Final = {
     "peak_allocated_bytes": ALLOCATED_LAYER,
     "peak_active_bytes": ALLOCATED_LAYER,
     "peak_reserved_bytes": RESERVED_LAYER,
+    "peak_unknown_bytes": UNNAMED_LAYER,
 }
 """Layer whose residuals make a peak's band; the device's where none is named."""
 STORED: Final = "checkpointed_inputs"
@@ -34,11 +35,11 @@ PEAKS: Final = {
     "peak_allocated_bytes": Layer.ALLOCATED,
     "peak_active_bytes": Layer.ALLOCATED,
     "peak_reserved_bytes": Layer.RESERVED,
-    "peak_unknown_bytes": Layer.RESERVED,
+    "peak_unknown_bytes": Layer.DEVICE,
     "device_used_bytes": Layer.DEVICE,
 }
-"""Layer that answers each kind of peak. Where the tool is not named, the cache is counted in: published
-figures mostly come from `nvidia-smi` or from `max_memory_reserved`."""
+"""Layer that answers each kind of peak. Where the tool is not named, everything is counted in: such figures
+mostly come from `nvidia-smi`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,11 +134,12 @@ def test_a_reading_below_what_the_job_must_hold_stands_behind_nothing() -> None:
     assert layer_ratios(records, lambda *_: Prediction(figures=figures)) == []
 
 
-def test_a_peak_without_a_tool_stands_behind_no_band() -> None:
+def test_a_peak_without_a_tool_stands_behind_a_band_of_its_own() -> None:
     records = read_records([("f", _line({"peak_unknown_bytes": 90}))])
     figures = {"peak_unknown_bytes": 100}
-    assert layer_ratios(records, lambda *_: Prediction(figures=figures)) == []
-    assert [r.layer for r in ratios(records, lambda *_: Prediction(figures=figures))] == [None]
+    (ratio,) = layer_ratios(records, lambda *_: Prediction(figures=figures))
+    assert (ratio.layer, ratio.value) == ("unnamed", 0.9)
+    assert {row.layer for row in widths([ratio] * MIN_ROWS)} == {"unnamed"}
 
 
 def test_no_interval_is_narrower_than_three_percent() -> None:
