@@ -13,7 +13,17 @@ from planner.runtimes.unsloth import UNSLOTH
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
-    for profile in (GENERIC, DEEPSPEED, HF_TRAINER, LITGPT, MEGATRON_LM, TORCHTITAN, TORCHTUNE, UNSLOTH, *SERVING)
+    for profile in (
+        GENERIC,
+        DEEPSPEED,
+        HF_TRAINER,
+        LITGPT,
+        MEGATRON_LM,
+        TORCHTITAN,
+        TORCHTUNE,
+        UNSLOTH,
+        *SERVING,
+    )
 }
 
 

@@ -89,7 +89,7 @@ def test_llama_cpp_is_offered_its_own_formats_and_no_tensor_parallelism() -> Non
         "version": 1,
         "task": "serve",
         "model": {"id": "meta-llama/Llama-3.1-8B"},
-        "hardware": {"devices": [{"gpu": "rtx-3060-12gb", "count": 1}]},
+        "hardware": {"devices": [{"gpu": "rtx-4090-24gb", "count": 1}]},
         "runtime": {"name": "llama_cpp"},
         "serving": {"weights": "fp16", "kv_cache": "fp16", "max_model_len": 16384},
     }
