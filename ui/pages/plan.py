@@ -10,7 +10,8 @@ from planner.issues import Severity
 from planner.plan_types import Plan, Verdict
 from ui import parts, tables, verdict
 from ui.changes import Outcome, first_that_fits, outcomes
-from ui.charts import fit_map, gpu_bars, phases
+from ui.charts import fit_map, gpu_bars, phases, waterfall
+from ui.effects import effects
 from ui.examples import story_of
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
@@ -60,6 +61,7 @@ def draw() -> None:
         with changes:
             _changes(frame, plan, found)
         _second_row(frame, plan)
+        _effects(frame, plan)
         _table(plan, words)
         _working(plan, words)
         draw_trace(frame.document)
@@ -253,6 +255,16 @@ def _largest_entries(plan: Plan, words: Words) -> None:
             wide=(1,),
         )
     )
+
+
+def _effects(frame: Frame, plan: Plan) -> None:
+    """The way from the plain job to this one, a technique at a time."""
+    words, found = frame.words, effects(frame.document, plan)
+    if found is None:
+        return
+    with st.expander(words("waterfall.title"), key="effects"):
+        st.html(f'<div class="p m">{words.html("waterfall.note")}</div>')
+        st.html(waterfall.waterfall(found, words))
 
 
 def _table(plan: Plan, words: Words) -> None:
