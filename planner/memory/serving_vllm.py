@@ -202,24 +202,29 @@ def non_torch_entries(share: Share, scenario: Scenario, tables: Tables) -> list[
     ]  # fmt: skip
 
 
-def capture_sizes(largest: int) -> int:
+def captured_batches(largest: int) -> list[int]:
     """Batch sizes a graph is captured for: 1, 2, 4, every 8 below 256, every 16 up to the largest."""
-    if largest < 1:
-        return 0
-    small = sum(1 for size in (1, 2, 4) if size <= largest)
-    return (
-        small + max(0, (min(largest, 255)) // 8) + max(0, (largest - 256) // 16 + 1 if largest >= 256 else 0)
-    )
+    return [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, 16)) if size <= largest]
+
+
+def capture_sizes(largest: int) -> int:
+    """How many those are."""
+    return len(captured_batches(largest))
 
 
 def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Tables) -> list[Entry]:
-    """Captured graphs: a fixed part and a part per layer for each captured batch size."""
+    """Captured graphs: a fixed part and a part per layer for each captured batch size.
+
+    Full graphs of decode steps stand beside the piecewise ones, for batches up to `max_num_seqs`.
+    """
     if scenario.serving.cuda_graphs is False:
         return []
     largest = scenario.serving.cuda_graph_max_batch or min(2 * asked.max_sequences, 512)
-    sets = 2 if version_of(scenario) >= FULL_GRAPHS and not is_v0(scenario) else 1
+    graphs = capture_sizes(largest)
+    if version_of(scenario) >= FULL_GRAPHS and not is_v0(scenario):
+        graphs += capture_sizes(min(largest, asked.max_sequences))
     symbols: tuple[Symbol, ...] = (
-        ("g", sets * capture_sizes(largest)),
+        ("g", graphs),
         ("c_0", tables.value("vllm_graph_bytes")),
         ("c_L", tables.value("vllm_graph_layer_bytes")),
         ("L", len(share.layers)),

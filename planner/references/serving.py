@@ -101,6 +101,12 @@ REFERENCES: dict[str, Reference] = {
         _TRUTH,
         "published_measurement",
     ),
+    "sglang_cuda_graphs": Reference(
+        "SGLang CUDA graph runner",
+        "capture order, output buffers; bytes a graph and layer as in vLLM",
+        f"{_SGLANG}python/sglang/srt/model_executor/cuda_graph_runner.py",
+        "source",
+    ),
     "forward_working_set": Reference(
         "Forward pass without gradients",
         "widest moment of a layer: both halves of the feed-forward, its product and the residual stream",

@@ -146,6 +146,30 @@ def test_a_larger_tower_leaves_sglang_a_smaller_share(version: str, vision: Conf
     assert found == pytest.approx(factor)
 
 
+@pytest.mark.parametrize(
+    ("version", "logit_bytes"),
+    [("0.4.3", 6 * (1 + 2 + 4 + 8 + 16)), ("0.5.0", 4 * (1 + 2 + 4 + 8 + 16)), ("0.5.6", 4 * 16)],
+)
+def test_logits_that_sglangs_graphs_keep(version: str, logit_bytes: int) -> None:
+    """Smallest batch first: nothing is shared; later each graph's output; later one buffer for all."""
+    settings: Config = {"version": version, "cuda_graph_max_batch": 16, "max_model_len": 4096}
+    graphs = serve(llama(), "sglang", **settings).devices[0].ledger.total("cuda_graphs")
+    fewer = serve(llama(vocab_size=64_000), "sglang", **settings).devices[0].ledger.total("cuda_graphs")
+    assert graphs - fewer == (128_256 - 64_000) * logit_bytes
+
+
+def test_full_graphs_of_vllm_stop_at_the_most_sequences() -> None:
+    """Published for 0.16 with 256 sequences: 35 full graphs beside 51 piecewise ones up to 512."""
+    settings: Config = {"version": "0.16.0", "gpu": "l40s-48gb", "max_model_len": 4096}
+    formula = {
+        n: dict(entry.symbols)["g"]
+        for n in (256, 1024)
+        for entry in serve(llama(), max_sequences=n, **settings).devices[0].ledger.entries
+        if entry.name == "cuda_graphs"
+    }
+    assert formula == {256: 35 + 51, 1024: 51 + 51}
+
+
 def test_sglang_pool_is_the_share_less_the_weights() -> None:
     plan = serve(llama(), "sglang", version="0.4.1", gpu="rtx-3090-24gb", memory_utilization=0.88)
     ledger, answer = plan.devices[0].ledger, plan.serving
