@@ -7,7 +7,7 @@ from planner.ledger import Category, Entry
 from planner.memory.kv_cache import KV_BYTES, WINDOWED, model_shapes
 from planner.memory.serving_demand import longest_tokens
 from planner.memory.serving_entry import RUNNING, entry, evaluate
-from planner.memory.serving_llama_cache import WINDOWED_MODELS, cells_of, device_shapes
+from planner.memory.serving_llama_cache import WINDOWED_MODELS, build_of, cells_of, device_shapes
 from planner.memory.serving_llama_latent import (
     copied_experts_moment,
     host_works,
@@ -22,6 +22,10 @@ from planner.units import round_up
 
 DEFAULT_STEP: Final = 512
 QUANTIZED: Final = frozenset(name for name, (elements, _) in KV_BYTES.items() if elements > 1)
+TWO_HOST_STREAMS_FROM: Final = 7400
+"""llama.cpp build from about which the host's buffer holds two streams (18.01 MiB for Qwen3-4B at 4096)."""
+HALF_MASK_FROM: Final = 9300
+"""llama.cpp build from about which masks for flash attention are made in 16 bit (pull request 23764)."""
 PLAIN_SCORES: Final = "u*(H*n + n + 6*E)*4"
 
 
@@ -158,7 +162,7 @@ def host_compute_bytes(scenario: Scenario, model: ModelSpec, host_layers: int = 
     """
     step = step_tokens(scenario, model)
     masks = _mask_cells(scenario, model)
-    width = masks + model.hidden_size
+    width = _mask_width(masks, scenario) + _host_streams(scenario) * model.hidden_size
     mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
     if mlp is not None and scenario.runtime.name == "ik_llama_cpp" and host_works(scenario, model, step):
         k = mlp.experts_per_token
@@ -169,6 +173,19 @@ def host_compute_bytes(scenario: Scenario, model: ModelSpec, host_layers: int = 
     if host_layers and scenario.serving.flash_attention is False:
         scratch = max(scratch, _host_scores_bytes(scenario, model, host_layers))
     return scratch
+
+
+def _host_streams(scenario: Scenario) -> int:
+    """Residual streams in the host's buffer: two in later builds of llama.cpp with flash attention."""
+    later = scenario.runtime.name == "llama_cpp" and build_of(scenario) >= TWO_HOST_STREAMS_FROM
+    return 2 if later and scenario.serving.flash_attention else 1
+
+
+def _mask_width(cells: int, scenario: Scenario) -> int:
+    """Width of the masks in 32-bit units: half where a named build makes them in 16 bit."""
+    named = scenario.runtime.name == "llama_cpp" and scenario.runtime.version is not None
+    halved = named and build_of(scenario) >= HALF_MASK_FROM and scenario.serving.flash_attention
+    return cells // 2 if halved else cells
 
 
 def _placed(hole: int, parts: tuple[int, ...]) -> int:

@@ -57,6 +57,8 @@ HOST = [
     ("ik-pull616-66-device0", 162.01),
     ("ik-disc334-30", 138.51),
     ("ollama-qwen3-30b-q8-a10", 84.0),
+    ("llamacpp-qwen3-4b-gb10", 18.01),
+    ("llamacpp-pull394-60-device0", 92.01),
 ]
 
 
@@ -135,3 +137,14 @@ def test_flash_attention_of_ollamas_own_engine(kind: str, version: str, flash: b
     config = llama(model_type=kind)
     asked = scenario(config, "ollama", version=version)
     assert flash_by_default(asked, model_from_config(config)) is flash
+
+
+@pytest.mark.parametrize(("build", "mib"), [("b9200", 2408.0), ("b9400", 1236.0)])
+def test_masks_in_16_bit_halve_the_hosts_buffer(build: str, mib: float) -> None:
+    """Published in llama.cpp's issue 23527: a model of width 2048 at 150000 tokens, 4096 a step."""
+    made = serve(
+        QWEN3_30B_A3B, "llama_cpp", gpu="rtx-3090-24gb", version=build, max_model_len=150_000,
+        batched_tokens=4096, max_sequences=1, weights="q4_k_m",
+    )  # fmt: skip
+    assert made.serving is not None
+    assert made.serving.host.compute_buffer_bytes / MIB == pytest.approx(mib, abs=0.1)
