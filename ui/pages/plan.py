@@ -7,16 +7,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from planner.issues import Severity
-from planner.plan_types import Plan, Verdict
+from planner.plan_types import Plan, ServingAnswer, Verdict
 from ui import parts, tables, verdict
 from ui.changes import Outcome, first_that_fits, outcomes
 from ui.charts import fit_map, gpu_bars, phases, waterfall
 from ui.effects import effects
 from ui.examples import story_of
+from ui.flags import draw_flags
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
-from ui.numbers import DASH, gib1, gib2, ranges, signed_gib, whole
+from ui.numbers import DASH, gib1, gib2, percent, ranges, signed_gib, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
+from ui.requests.panel import draw_requests
 from ui.share import draw_share
 from ui.state import link_issues, load
 from ui.trace.panel import draw_trace
@@ -64,6 +66,9 @@ def draw() -> None:
         _effects(frame, plan)
         _table(plan, words)
         _working(plan, words)
+        if plan.serving is not None:
+            draw_requests(frame.document)
+            draw_flags(plan, words)
         draw_trace(frame.document)
         st.html(f'<div class="foot">{verdict.known_line(plan, words)}</div>')
 
@@ -204,9 +209,7 @@ def _largest(frame: Frame, plan: Plan) -> None:
             context=whole(served.context_tokens),
             per_token=whole(served.kv_bytes_per_token),
         )
-        reserves = words.html(
-            "largest.reserves", needs=gib1(served.needs_bytes), reserves=gib1(served.reserves_bytes)
-        )
+        reserves = _reserves(plan, served, words)
         st.html(f'<div class="p">{body}</div><div class="p">{reserves}</div>')
         return
     sequence, batch = largest_sequence(frame.document, plan), largest_micro_batch(frame.document, plan)
@@ -223,6 +226,22 @@ def _largest(frame: Frame, plan: Plan) -> None:
         at_sequence=whole(asked.sequence_length),
     )
     st.html(f'<div class="p">{body}</div>')
+
+
+def _reserves(plan: Plan, served: ServingAnswer, words: Words) -> Safe:
+    """What the load needs against what the engine takes, and why."""
+    sizes = {"needs": gib1(served.needs_bytes), "reserves": gib1(served.reserves_bytes)}
+    share = plan.resolved.serving.memory_utilization
+    if served.budget_bytes is None or share is None or not served.kv_pool_bytes:
+        return words.html("largest.reserves", **sizes)
+    return words.html(
+        "largest.reserves_budget",
+        engine=words(f"runtime.{plan.resolved.runtime.name}"),
+        share=percent(share),
+        pool=gib1(served.kv_pool_bytes),
+        tokens=whole(served.kv_tokens),
+        **sizes,
+    )
 
 
 def _second_row(frame: Frame, plan: Plan) -> None:

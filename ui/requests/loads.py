@@ -1,0 +1,83 @@
+"""Topics whose rows are real plans: sequences at once, and the step of a prompt."""
+
+import streamlit as st
+
+from planner.plan_types import Verdict
+from planner.requests import chunks, concurrency
+from planner.requests.concurrency import Row
+from ui import answers, parts, verdict
+from ui.numbers import DASH, gib1, gib2, signed_gib, whole
+from ui.requests.fields import whole_of
+from ui.requests.question import PROMPT_TOKENS, Question
+from ui.words import Safe, Words
+
+MOST_ROWS = 12
+
+
+def at_once(question: Question, words: Words) -> None:
+    """Caches and fit at 1, 4, 8, ... sequences."""
+    numbers = sorted({*concurrency.STEPS, question.sequences})[:MOST_ROWS]
+    rows = concurrency.table(question.plan.scenario, answers.tables(), numbers)
+    fitting = [row.sequences for row in rows if row.verdict is Verdict.FITS]
+    say = (
+        words.html(
+            "requests.at_once.most", n=whole(max(fitting)), context=whole(question.served.context_tokens)
+        )
+        if fitting
+        else words.html("requests.at_once.none")
+    )
+    st.html(f'<div class="p">{say}</div>')
+    head = [words(f"requests.at_once.{name}") for name in ("sequences", "kv", "needs", "headroom", "verdict")]
+    st.html(
+        parts.table(head, [_row(row, words) for row in rows], name=words("requests.topic.at_once"), left=(4,))
+    )
+    st.html(f'<div class="p m">{words.html("requests.at_once.note")}</div>')
+
+
+def _row(row: Row, words: Words) -> list[str]:
+    if row.verdict is None:
+        return [whole(row.sequences), DASH, DASH, DASH, words("requests.at_once.refused")]
+    left = DASH if row.headroom_bytes is None else signed_gib(row.headroom_bytes)
+    kind, icon = verdict.TAG[row.verdict]
+    word = words.html(f"verdict.word.{row.verdict.value}")
+    tag = Safe(f'<span class="{kind}">{icon} {word}</span>')
+    return [whole(row.sequences), gib2(row.kv_bytes), gib1(row.needs_bytes), left, tag]
+
+
+def prefill(question: Question, words: Words) -> None:
+    """Working memory and steps by the size of a step."""
+    with st.container(key="requests_fields", horizontal=True, gap="small"):
+        prompt = whole_of(words, "workload.prompt_tokens", PROMPT_TOKENS, step=256)
+    rows = chunks.by_size(question.plan.scenario, answers.tables(), prompt_tokens=prompt)
+    if not rows:
+        st.html(f'<div class="p m">{words.html("requests.prefill.none")}</div>')
+        return
+    first, last = rows[0], rows[-1]
+    st.html(
+        f'<div class="p">{_prefill_sentence(first, last, words)}</div>'
+        if first.working_bytes != last.working_bytes
+        else f'<div class="p">{words.html("requests.prefill.same", gib=gib1(first.working_bytes))}</div>'
+    )
+    head = [words(f"requests.prefill.{name}") for name in ("tokens", "working", "pool", "steps")]
+    body = [
+        [
+            whole(row.tokens),
+            gib2(row.working_bytes),
+            DASH if row.pool_bytes is None else gib2(row.pool_bytes),
+            whole(row.steps),
+        ]
+        for row in rows
+    ]
+    st.html(parts.table(head, body, name=words("requests.topic.prefill")))
+    st.html(f'<div class="p m">{words.html("requests.prefill.note")}</div>')
+
+
+def _prefill_sentence(first: chunks.Chunk, last: chunks.Chunk, words: Words) -> Safe:
+    return words.html(
+        "requests.prefill.say",
+        small=whole(first.tokens),
+        less=gib1(first.working_bytes),
+        large=whole(last.tokens),
+        more=gib1(last.working_bytes),
+        steps=words.count("requests.prefill.times", first.steps),
+    )
