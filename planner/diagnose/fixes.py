@@ -1,0 +1,296 @@
+"""What to change, as ordered codes, and what would not help.
+
+A fix that is a change to the plan carries the name of that change (`Fix.change`), so that who can plan it again
+says what it is worth: `ranked` orders fixes by such effects, wherever they come from.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from planner.diagnose.causes import Cause, Why
+from planner.diagnose.tensors import Tensor
+from planner.plan_types import Plan, Verdict
+
+ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """One thing to do.
+
+    Attributes:
+        code: Stable id; locale files word it.
+        change: The same as a change of the plan, by the name that it has among the plan's changes; empty for what
+            is done outside of it.
+    """
+
+    code: str
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change does to the plan.
+
+    Attributes:
+        verdict: Of the changed plan.
+        delta_bytes: Need of the fullest card, after less before.
+        time_frac: Change of the step's time, None where it is not known.
+    """
+
+    verdict: Verdict
+    delta_bytes: int
+    time_frac: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vain:
+    """Something that is often said and would not help here.
+
+    Attributes:
+        code: What.
+        reason: Why not.
+    """
+
+    code: str
+    reason: str
+
+
+_OUTSIDE: Final[dict[Cause, tuple[str, ...]]] = {
+    Cause.ANOTHER_PROCESS: ("stop_other_process", "limit_other_process", "use_free_card"),
+    Cause.FRACTION_CAP: ("raise_fraction",),
+    Cause.SHAPE: ("check_length", "check_resolution"),
+    Cause.FRAGMENTATION: ("expandable_segments", "even_lengths"),
+    Cause.DRIVER_LIMIT: ("check_driver", "check_limits", "expandable_segments"),
+    Cause.DRIVER_SPILL: ("no_driver_spill", "query_outside"),
+    Cause.CONTEXT_ONLY: ("look_at_card", "fewer_processes", "lazy_modules"),
+    Cause.DRIVER_UNREADABLE: ("reload_driver", "restart_container"),
+    Cause.HOST_MEMORY: ("read_cgroup", "fewer_workers", "load_in_shards", "less_offload"),
+    Cause.RECOVERED: ("nothing_to_do",),
+    Cause.CACHED_NOT_USED: ("empty_cache_once",),
+    Cause.CONFIG_AUTO: ("write_out_auto",),
+    Cause.POOL_BY_DESIGN: ("lower_utilization",),
+    Cause.ENGINE_MINIMUM: ("shorter_context", "no_projector", "force_layers"),
+    Cause.SMALL_CARD: ("exclude_device", "tensor_split"),
+}
+_KV: Final = ("half_context", "raise_utilization", "kv_fp8", "kv_q8_0", "double_cards", "double_cards_split")
+_WEIGHTS: Final = ("weights_fp8", "weights_awq4", "weights_q8_0", "weights_q4_k_m")
+_PLANNED: Final = frozenset(
+    {
+        *(
+            "fused_loss",
+            "flash_attention",
+            "fused_step",
+            "adam_8bit",
+            "zero1",
+            "zero2",
+            "zero3",
+            "checkpointing",
+        ),
+        *("half_micro_batch", "half_sequence", "offload", "lora", "qlora", "move_layer", "kv_fp8", "kv_q8_0"),
+        *("half_concurrency", "half_context", "double_cards", "double_cards_split", *_WEIGHTS),
+    }
+)
+"""Fixes that are changes of a plan; they bear its names."""
+_BY_PHASE: Final[dict[str, tuple[str, ...]]] = {
+    "save": ("sharded_state_dict", "save_to_host"),
+    "evaluation": ("eval_accumulation", "smaller_eval_batch"),
+    "load": ("load_in_shards", "load_in_16_bit"),
+    "graphs": ("fewer_graphs", "lower_utilization"),
+    "optimizer_step": ("fused_step", "adam_8bit", "zero1", "zero2", "zero3", "offload"),
+    "loss": ("fused_loss", "half_micro_batch", "half_sequence"),
+    "attention": ("flash_attention", "half_sequence", "half_micro_batch"),
+}
+_BY_TENSOR: Final[dict[str, tuple[str, ...]]] = {
+    "logits_fp32": ("fused_loss", "half_micro_batch", "half_sequence"),
+    "logits_16_bit": ("fused_loss", "half_micro_batch", "half_sequence"),
+    "logits_shifted": ("fused_loss", "half_micro_batch", "half_sequence"),
+    "attention_scores": ("flash_attention", "half_sequence", "half_micro_batch"),
+    "optimizer_temporary": ("fused_step", "adam_8bit", "zero1", "zero2", "zero3", "offload"),
+    "gradient_copy": ("zero1", "zero2", "zero3", "offload"),
+    "zero_bucket": ("smaller_bucket",),
+    "kv_pool": ("half_context", *_KV),
+    "kv_layer": ("half_context", *_KV),
+}
+_TRAINING: Final = (
+    *("fused_loss", "flash_attention", "checkpointing", "fused_step", "adam_8bit", "zero1", "zero2", "zero3"),
+    *("half_micro_batch", "half_sequence", "move_layer", "offload", "lora", "qlora"),
+)
+_SERVING: Final = (
+    "kv_fp8",
+    "kv_q8_0",
+    "half_context",
+    "half_concurrency",
+    *_WEIGHTS,
+    "double_cards",
+    "double_cards_split",
+)
+
+
+def fixes_for(
+    why: Why,
+    phase: str | None,
+    tensor: Tensor | None,
+    plan: Plan | None,
+    *,
+    late: bool,
+    foreach: bool,
+    figures: Mapping[str, int | None],
+) -> tuple[Fix, ...]:
+    """What to do, most to the point first.
+
+    Args:
+        why: The cause.
+        phase: Where in the program.
+        tensor: What was asked for.
+        plan: The open plan; without one the changes that are usual for such a failure are named.
+        late: Whether many steps had gone well before.
+        foreach: Whether the traceback shows the optimizer's foreach step, whatever the plan says.
+        figures: `request`, `free` and `unallocated` of the message, in bytes.
+    """
+    codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, late=late)))
+    if why.cause is Cause.DEMAND and _cached_is_enough(figures):
+        codes.insert(0, "expandable_segments")
+    return tuple(
+        Fix(code=code, change=code if code in _PLANNED else "")
+        for code in codes
+        if plan is None or _applies(code, plan) or (foreach and code == "fused_step")
+    )
+
+
+def _cached_is_enough(figures: Mapping[str, int | None]) -> bool:
+    request, free, cached = (figures.get(name) for name in ("request", "free", "unallocated"))
+    return None not in {request, free} and cached is not None and cached >= (request or 0) - (free or 0) > 0
+
+
+def _applies(code: str, plan: Plan) -> bool:
+    """Whether a change is still to be made in this plan; what is done outside of a plan always is."""
+    asked = plan.resolved
+    training, sharding = asked.training, asked.parallel.sharding
+    done = {
+        "fused_loss": training.loss == "fused_linear",
+        "flash_attention": training.attention != "eager",
+        "fused_step": training.optimizer.implementation not in {None, "foreach"},
+        "adam_8bit": training.optimizer.name != "adamw",
+        "checkpointing": training.checkpointing == "full",
+        "half_micro_batch": training.micro_batch == 1,
+        "offload": asked.parallel.offload.optimizer != "none",
+        "lora": asked.task != "full",
+        "qlora": asked.task != "lora",
+        "zero1": sharding != "none",
+        "zero2": sharding not in {"none", "zero1"},
+        "zero3": sharding not in {"none", "zero1", "zero2"},
+        "move_layer": asked.parallel.pipeline == 1,
+    }
+    return not (done.get(code, False) or (code in done and not asked.is_training))
+
+
+def _codes(
+    cause: Cause, phase: str | None, tensor: Tensor | None, plan: Plan | None, *, late: bool
+) -> Iterator[str]:
+    if cause in {Cause.NOTHING, Cause.FIGURES}:
+        return
+    if late and cause is Cause.DEMAND:
+        yield "cap_longest_row"
+    yield from _OUTSIDE.get(cause, ())
+    if cause is Cause.KV_TOO_SMALL:
+        yield from _KV
+    elif cause is Cause.BUDGET_SPENT:
+        yield from ("raise_utilization", *_WEIGHTS, "double_cards")
+    elif cause is Cause.PARTIAL_OFFLOAD:
+        yield from ("half_context", "kv_q8_0", "weights_q4_k_m", "double_cards_split")
+    elif cause in {Cause.DEMAND, Cause.SHAPE}:
+        yield from _BY_PHASE.get(phase or "", ())
+        yield from _BY_TENSOR.get(tensor.name if tensor else "", ())
+        if cause is Cause.DEMAND and phase != "save":
+            yield from _any_savings(plan)
+
+
+def _any_savings(plan: Plan | None) -> tuple[str, ...]:
+    if plan is None:
+        return ("half_micro_batch", "checkpointing", "fused_loss")
+    return _TRAINING if plan.resolved.is_training else _SERVING
+
+
+def ranked(fixes: tuple[Fix, ...], effects: Mapping[str, Effect]) -> tuple[Fix, ...]:
+    """Fixes by what they do to the plan: outside it first, then those that fit, least time and most memory first.
+
+    Args:
+        fixes: In order of how much they are to the point.
+        effects: By the name of the change; a planned change that is not in it does not apply here and is left out.
+    """
+    kept = [fix for fix in fixes if not fix.change or fix.change in effects]
+
+    def place(fix: Fix) -> tuple[int, float, int]:
+        effect = effects.get(fix.change) if fix.change else None
+        if effect is None:
+            return (-1, 0.0, 0)
+        if all(effects[other.change].time_frac is not None for other in kept if other.change):
+            return (ORDER[effect.verdict], effect.time_frac or 0.0, effect.delta_bytes)
+        return (ORDER[effect.verdict], 0.0, 0)
+
+    return tuple(sorted(kept, key=place))
+
+
+_BATCH_IS_NOT_IT: Final = {
+    Cause.ANOTHER_PROCESS: "another_process",
+    Cause.DRIVER_LIMIT: "driver_limit",
+    Cause.DRIVER_UNREADABLE: "driver_limit",
+    Cause.SHAPE: "shape",
+    Cause.CONTEXT_ONLY: "context_only",
+    Cause.HOST_MEMORY: "host_memory",
+    Cause.KV_TOO_SMALL: "engine",
+    Cause.BUDGET_SPENT: "engine",
+    Cause.SMALL_CARD: "engine",
+    Cause.ENGINE_MINIMUM: "engine",
+    Cause.PARTIAL_OFFLOAD: "engine",
+}
+_BATCH_FREE_PHASES: Final = frozenset({"save", "load", "optimizer_step"})
+
+
+def vain_for(
+    why: Why, phase: str | None, tensor: Tensor | None, plan: Plan | None, figures: Mapping[str, int | None]
+) -> tuple[Vain, ...]:
+    """What would not help.
+
+    Args:
+        why: The cause.
+        phase: Where in the program.
+        tensor: What was asked for.
+        plan: The open plan.
+        figures: `request`, `free` and `unallocated` of the message, in bytes.
+    """
+    return tuple(_vain(why, phase, tensor, plan, figures))
+
+
+def _vain(
+    why: Why, phase: str | None, tensor: Tensor | None, plan: Plan | None, figures: Mapping[str, int | None]
+) -> Iterator[Vain]:
+    if reason := _batch_reason(why.cause, phase, tensor, plan):
+        yield Vain(code="smaller_batch", reason=reason)
+    request, free, cached = (figures.get(name) for name in ("request", "free", "unallocated"))
+    if request is None or free is None:
+        return
+    if why.cause is Cause.ANOTHER_PROCESS or (
+        why.cause in {Cause.DEMAND, Cause.SHAPE} and cached is not None and cached < request - free
+    ):
+        yield Vain(code="expandable_segments", reason="too_little_cached")
+    if why.cause not in {Cause.DRIVER_UNREADABLE, Cause.HOST_MEMORY}:
+        yield Vain(code="empty_cache", reason="done_before_it_raised")
+    if tensor is not None and tensor.grows_with in {"batch", "length"} and plan is not None:
+        yield Vain(code="more_data_parallel", reason="each_card_keeps_its_batch")
+
+
+def _batch_reason(cause: Cause, phase: str | None, tensor: Tensor | None, plan: Plan | None) -> str:
+    if cause in _BATCH_IS_NOT_IT:
+        return _BATCH_IS_NOT_IT[cause]
+    if cause is not Cause.DEMAND:
+        return ""
+    if phase in _BATCH_FREE_PHASES:
+        return "not_in_this_phase"
+    if tensor is not None and tensor.grows_with == "model":
+        return "tensor_of_the_model"
+    if plan is not None and plan.resolved.is_training and plan.resolved.training.micro_batch == 1:
+        return "already_one"
+    return ""

@@ -1,0 +1,95 @@
+"""What else should be said: oddities of the text, and habits of the plan's own path that surprise people."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from planner.diagnose.causes import Cause, Why
+from planner.diagnose.record import Record
+from planner.diagnose.tensors import is_small
+from planner.issues import Param
+from planner.plan_types import Plan
+from planner.units import ceil_div
+
+LATE_STEPS: Final = 5
+HOST_FULL_FRAC: Final = 0.75
+QUANTIZED: Final = frozenset({"awq4", "gptq4", "nf4", "nf4_dq"})
+GROUP: Final = 128
+GROUP_BITS: Final = 20
+"""A 16-bit scale and a 4-bit zero a group of AWQ's or GPTQ's."""
+FROZEN_FP32_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A remark.
+
+    Attributes:
+        code: Stable id; locale files word it.
+        params: Its values; names that end in `_bytes` are sizes.
+    """
+
+    code: str
+    params: tuple[tuple[str, Param], ...] = ()
+
+
+def _remark(code: str, **params: Param) -> Remark:
+    return Remark(code=code, params=tuple(params.items()))
+
+
+def remarks_of(
+    record: Record | None, why: Why, phase: str | None, steps: int, records: tuple[Record, ...]
+) -> Iterator[Remark]:
+    """Remarks on the text."""
+    host = next((r.number("host_frac") for r in records if r.fact("host_frac") is not None), None)
+    if host is not None and host > HOST_FULL_FRAC:
+        yield _remark("host_nearly_full", host_frac=host)
+    if record is None:
+        return
+    if record.fact("own_unknown"):
+        yield _remark("process_size_unknown")
+    if record.failure and phase == "save":
+        yield _remark("broken_checkpoint")
+    if record.failure and steps >= LATE_STEPS and why.cause is Cause.DEMAND:
+        yield _remark("late_in_run", steps=steps)
+    request, free = record.size("request"), record.bytes("free")
+    if request is not None and record.form.startswith("torch") and is_small(request):
+        yield _remark("small_request", request_bytes=request.bytes)
+    if why.cause is Cause.DEMAND and request is not None and free is not None and free >= request.bytes:
+        yield _remark("free_above_request", request_bytes=request.bytes, free_bytes=free)
+    if record.form == "xla":
+        yield _remark("xla_preallocates")
+    ranks = {r.rank for r in records if r.failure and r.rank is not None}
+    if len(ranks) > 1:
+        yield _remark("several_ranks", count=len(ranks))
+
+
+def remarks_on(plan: Plan) -> Iterator[Remark]:
+    """Remarks on the plan's own path, that its figure does not tell by itself."""
+    asked = plan.resolved
+    training, sharding = asked.training, asked.parallel.sharding
+    if asked.task == "lora" and sharding == "fsdp":
+        cards = asked.parallel.sharding_degree or asked.parallel.data or asked.hardware.num_devices
+        held = ceil_div(FROZEN_FP32_BYTES * plan.model.params_total, max(1, cards))
+        yield _remark("frozen_base_fp32", held_bytes=held, cards=cards)
+    base = asked.adapter.base if asked.adapter is not None else None
+    if asked.task == "qlora" and plan.model.has_experts and base in {None, "nf4", "nf4_dq", "int8"}:
+        idle = sum(
+            linear.params for layer in plan.model.layers for linear in layer.linears if linear.copies > 1
+        )
+        yield _remark("experts_stay_16_bit", held_bytes=2 * idle)
+    if asked.is_training and asked.runtime.compile and training.checkpointing not in {None, "none"}:
+        yield _remark("compile_undoes_checkpointing")
+    weights = asked.serving.weights
+    if not asked.is_training and plan.model.tie_word_embeddings and weights in QUANTIZED:
+        yield _tied_head(plan)
+
+
+def _tied_head(plan: Plan) -> Remark:
+    """A head that is quantized can no longer be the embedding: both are kept."""
+    model = plan.model
+    elements = model.vocab_size * model.hidden_size
+    head = elements // 2 + elements // GROUP * GROUP_BITS // 8
+    ledger = plan.worst.ledger
+    weights = sum(entry.bytes for entry in ledger.entries if entry.category.value == "weights")
+    return _remark("tied_head_doubles", head_bytes=head, weights_bytes=weights, sum_bytes=weights + head)
