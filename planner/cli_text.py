@@ -96,6 +96,7 @@ SENTENCES: Final = {
     "no_effect": "has no effect here ({because})",
     "not_modelled": "not modelled yet ({reason})",
     "time_and_cost_only": "matters for time and cost, not for memory; not modelled yet",
+    "requests_only": "read by the simulations of requests; the peak is that of the load without it",
     "link_broken": "the link can't be read ({reason})",
     "link_too_long": "{given} characters|allowed: {allowed}",
     "link_newer": "the link has version {given}; this Headroom reads up to {allowed}",

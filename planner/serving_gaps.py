@@ -14,22 +14,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
         scenario: The question with its runtime's defaults filled in.
         model: The model.
     """
-    return [*_blocks(scenario), *_serving(scenario, model), *_weights(scenario), *_engine(scenario, model)]
-
-
-def _blocks(scenario: Scenario) -> list[tuple[str, str]]:
-    found = []
-    if scenario.cache_tiers:
-        found.append(("cache_tiers", "cache_tiers"))
-    if scenario.autoscale:
-        found.append(("autoscale", "autoscale"))
-    if scenario.batching:
-        found.append(("batching", "batching"))
-    workload = scenario.workload
-    if workload is not None:
-        names = ("length_distribution", "shared_prefix_tokens", "prefix_hit_frac", "requests_per_s")
-        found += [(f"workload.{name}", name) for name in names if getattr(workload, name)]
-    return found
+    return [*_serving(scenario, model), *_weights(scenario), *_engine(scenario, model)]
 
 
 def _serving(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.estimate import SEVERITY
+from planner.memory.serving_demand import workload_tokens
 from planner.plan_types import Plan, Verdict
+from planner.scenario import Scenario
 from planner.sweep import Sweep, sweep
 from planner.sweep.grid import REFUSED, UNKNOWN_BYTES
 from ui import answers
@@ -77,9 +79,11 @@ def fit_grid(document: Document, plan: Plan) -> FitGrid | None:
 @lru_cache(maxsize=REMEMBERED)
 def _fit_grid(question: _Question) -> FitGrid | None:
     plan = question.plan
+    current: tuple[int, int] | None
     if plan.resolved.is_training:
         tokens, size = plan.resolved.training.sequence_length, plan.resolved.training.micro_batch
         columns, rows = token_steps(tokens), size_steps(size)
+        current = (rows.index(size), columns.index(tokens))
         found = _training(plan, rows, columns)
         cells = tuple(tuple(_cell(found, i, j) for j in range(len(columns))) for i in range(len(rows)))
     else:
@@ -88,9 +92,22 @@ def _fit_grid(question: _Question) -> FitGrid | None:
             return None
         tokens, size = plan.resolved.serving.max_model_len, load.concurrency
         columns, rows = token_steps(tokens), size_steps(size)
-        found = sweep(plan.scenario, answers.tables(), (CONTEXT, columns), (CONCURRENCY, rows))
+        current = (rows.index(size), columns.index(tokens))
+        found = sweep(
+            _at_full_length(plan.scenario), answers.tables(), (CONTEXT, columns), (CONCURRENCY, rows)
+        )
+        if workload_tokens(plan.scenario) is not None:
+            current = None
         cells = tuple(tuple(_cell(found, j, i) for j in range(len(columns))) for i in range(len(rows)))
-    return FitGrid(columns=columns, rows=rows, cells=cells, current=(rows.index(size), columns.index(tokens)))
+    return FitGrid(columns=columns, rows=rows, cells=cells, current=current)
+
+
+def _at_full_length(scenario: Scenario) -> Scenario:
+    """The same server with every sequence as long as the context: what a map of contexts is about."""
+    if scenario.workload is None or workload_tokens(scenario) is None:
+        return scenario
+    load = scenario.workload.model_copy(update={"prompt_tokens": None, "output_tokens": None})
+    return scenario.model_copy(update={"workload": load})
 
 
 def token_steps(tokens: int) -> tuple[int, ...]:

@@ -119,6 +119,7 @@ _JOB = {
     "no_effect": _code(WARNING, "because"),
     "not_modelled": _code(WARNING, "reason"),
     "time_and_cost_only": _code(NOTE),
+    "requests_only": _code(NOTE),
 }
 
 _LINK = {

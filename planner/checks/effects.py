@@ -56,6 +56,9 @@ JOB_RULES: Final = (
             "workload.beam_width",
             "workload.shared_prefix_tokens",
             "workload.prefix_hit_frac",
+            "batching",
+            "cache_tiers",
+            "autoscale",
         ),
         "job_trains",
         lambda q: not q.trains,
@@ -169,9 +172,6 @@ RESERVED: Final = (
     ("quantization_aware", "quantization_aware"),
     ("loading", "loading"),
     ("elastic", "elastic"),
-    ("batching", "batching"),
-    ("cache_tiers", "cache_tiers"),
-    ("autoscale", "autoscale"),
 )
 """Blocks that validate and that no formula reads yet."""
 
@@ -182,6 +182,17 @@ TIME_AND_COST: Final = (
     "economics",
 )
 """Fields that decide time and cost, not memory."""
+
+REQUESTS: Final = (
+    "workload.requests_per_s",
+    "workload.length_distribution",
+    "workload.shared_prefix_tokens",
+    "workload.prefix_hit_frac",
+    "batching",
+    "cache_tiers",
+    "autoscale",
+)
+"""Fields that `planner.requests` reads; the peak is that of the load without them."""
 
 
 def check_effects(question: Question) -> Iterator[Issue]:
@@ -202,7 +213,7 @@ def _rules(question: Question) -> tuple[Rule, ...]:
 
 
 def check_reserved(question: Question) -> Iterator[Issue]:
-    """Blocks that no formula reads yet, and fields that only time and cost will read."""
+    """Blocks that no formula reads yet, and fields that the peak does not depend on."""
     for field, reason in RESERVED:
         if question.given(field):
             yield make("not_modelled", field, reason=reason)
@@ -213,6 +224,10 @@ def check_reserved(question: Question) -> Iterator[Issue]:
     for field in TIME_AND_COST:
         if question.given(field):
             yield make("time_and_cost_only", field)
+    if not question.trains:
+        for field in REQUESTS:
+            if question.given(field):
+                yield make("requests_only", field)
 
 
 CHECKS = (check_effects, check_reserved)

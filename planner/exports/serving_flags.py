@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from planner.memory.serving_demand import version_of
 from planner.model.spec import ModelSpec
 from planner.plan_types import Plan
 from planner.scenario import Scenario
@@ -29,6 +30,8 @@ QUANTIZED_ON_LOAD: Final = {"fp8": "fp8", "nf4": "bitsandbytes"}
 """What an engine makes of a 16-bit checkpoint itself; any other format has to be in the checkpoint."""
 CACHE_TYPES: Final = {"bf16": "bf16", "fp16": "f16", "fp32": "f32"}
 PLACEHOLDER: Final = "MODEL"
+GRAPH_SIZE_FROM: Final = (0, 12)
+"""First vLLM whose largest captured batch has a flag of its own."""
 
 Remark = tuple[str, str]
 """A code and the value it is about."""
@@ -94,6 +97,7 @@ def _vllm(plan: Plan) -> Command:
     asked, held = plan.scenario, plan.resolved
     name, remarks = _name(asked)
     given, words = asked.serving, ["vllm", "serve", name]
+    graphs = version_of(asked) >= GRAPH_SIZE_FROM
     words += _options(
         ("--tensor-parallel-size", _above_one(held.parallel.tensor)),
         ("--pipeline-parallel-size", _above_one(held.parallel.pipeline)),
@@ -106,12 +110,13 @@ def _vllm(plan: Plan) -> Command:
         ("--dtype", DTYPES.get(given.weights or "")),
         ("--quantization", QUANTIZED_ON_LOAD.get(given.weights or "")),
         ("--kv-cache-dtype", "fp8" if given.kv_cache == "fp8" else None),
+        ("--max-cudagraph-capture-size", given.cuda_graph_max_batch if graphs else None),
     )
     words += ["--enable-expert-parallel"] if held.parallel.expert > 1 else []
     words += ["--enforce-eager"] if given.cuda_graphs is False else []
     if given.prefix_caching is not None:
         words.append("--enable-prefix-caching" if given.prefix_caching else "--no-enable-prefix-caching")
-    missing = ("max_total_tokens", "speculative", "cuda_graph_max_batch")
+    missing = ("max_total_tokens", "speculative", *(() if graphs else ("cuda_graph_max_batch",)))
     return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(held), *_without(asked, *missing)))
 
 

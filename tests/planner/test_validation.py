@@ -463,13 +463,26 @@ def test_a_plain_question_earns_no_warning_about_its_fields() -> None:
         ("quantization_aware", {"weights": "int8"}),
         ("loading", {"method": "full"}),
         ("elastic", {"min_data": 1, "max_data": 2}),
+    ],
+)
+def test_reserved_blocks_say_that_they_are_not_modelled(block: str, value: object) -> None:
+    assert found(**{block: value})["not_modelled"].field == block
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
         ("batching", {"max_delay_ms": 1}),
         ("cache_tiers", [{"where": "host", "gib": 4, "hit_frac": 0.5}]),
         ("autoscale", {"step_up": 1}),
     ],
 )
-def test_reserved_blocks_say_that_they_are_not_modelled(block: str, value: object) -> None:
-    assert found(**{block: value})["not_modelled"].field == block
+def test_what_only_requests_read_is_a_note_on_a_server_and_without_effect_in_training(
+    block: str, value: object
+) -> None:
+    served = found(task="serve", runtime__name="vllm", **{block: value})
+    assert (served["requests_only"].field, served["requests_only"].severity) == (block, Severity.NOTE)
+    assert found(**{block: value})["no_effect"].field == block
 
 
 def test_formats_that_a_card_has_no_hardware_for() -> None:

@@ -12,6 +12,8 @@ from ui.words import Words
 
 HEIGHT: Final = 300
 DASHES: Final = ("dot", "dash", "solid")
+COLORS: Final = {"alone": LIGHT["muted"], "dynamic": LIGHT["text"], "continuous": LIGHT["accent"]}
+MARKS: Final = {"alone": "\u2508", "dynamic": "\u254d", "continuous": "\u2501"}
 
 
 def waiting(curves: Mapping[str, Sequence[Waited]], words: Words) -> Any:
@@ -29,9 +31,7 @@ def waiting(curves: Mapping[str, Sequence[Waited]], words: Words) -> Any:
     low, high = min(each.mean_latency_s for each in every), max(each.mean_latency_s for each in every)
     right = max(each.throughput_per_s for each in every) * 1.05
     for (way, points), dash in zip(curves.items(), DASHES, strict=False):
-        color = (
-            LIGHT["accent"] if way == "continuous" else LIGHT["text"] if way == "dynamic" else LIGHT["muted"]
-        )
+        color = COLORS[way]
         name = words(f"requests.way.{way}")
         fig.add_scatter(
             x=[each.throughput_per_s for each in points],
@@ -42,16 +42,20 @@ def waiting(curves: Mapping[str, Sequence[Waited]], words: Words) -> Any:
             name=name,
             hovertemplate=words("requests.chart.hover", name=name) + "<extra></extra>",
         )
-    for rank, way in enumerate(reversed(tuple(curves))):
-        color = (
-            LIGHT["accent"] if way == "continuous" else LIGHT["text"] if way == "dynamic" else LIGHT["muted"]
-        )
-        mark = {"continuous": "\u2501", "dynamic": "\u254d", "alone": "\u2508"}[way]
+    for rank, way in enumerate(curves):
         fig.add_annotation(
-            x=1, xref="paper", y=1, yref="paper", xanchor="right", yanchor="top", yshift=-22 * rank, showarrow=False,
-            text=colored(f"{mark} {words(f'requests.way.{way}')}", color), font={"size": 14},
-        )  # fmt: skip
-    finish(fig, HEIGHT, margin={"l": 52, "r": 4, "t": 70, "b": 28})
+            x=0,
+            xref="paper",
+            y=1,
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom",
+            yshift=4 + 22 * rank,
+            showarrow=False,
+            text=colored(f"{MARKS[way]} {words(f'requests.way.{way}')}", COLORS[way]),
+            font={"size": 14},
+        )
+    finish(fig, HEIGHT, margin={"l": 52, "r": 4, "t": 74, "b": 28})
     fig.update_xaxes(range=[0, right], dtick=nice_step(right), ticksuffix=words("requests.chart.per_s"))
     ticks = _ticks(low, high)
     fig.update_yaxes(

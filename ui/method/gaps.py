@@ -27,10 +27,6 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("model", "approximate_shapes"),
 )
 SERVING: Final[tuple[Gap, ...]] = (
-    ("workload.length_distribution", "length_distribution"),
-    ("workload.shared_prefix_tokens", "shared_prefix_tokens"),
-    ("workload.prefix_hit_frac", "prefix_hit_frac"),
-    ("workload.requests_per_s", "requests_per_s"),
     ("serving.speculative", "draft_model"),
     ("serving.split_mode", "row_split"),
     ("parallel.context", "context_parallel_serving"),
@@ -43,9 +39,6 @@ ANY_TASK: Final[tuple[Gap, ...]] = (
     ("quantization_aware", "quantization_aware"),
     ("loading", "loading"),
     ("elastic", "elastic"),
-    ("batching", "batching"),
-    ("cache_tiers", "cache_tiers"),
-    ("autoscale", "autoscale"),
     ("hardware.driver_spill", "driver_spill"),
 )
 BY_TASK: Final[Mapping[str, tuple[Gap, ...]]] = {

@@ -253,6 +253,7 @@ def _second_row(frame: Frame, plan: Plan) -> None:
         if grid is not None:
             with st.container(gap="xsmall"):
                 axes = "map.note" if plan.resolved.is_training else "map.note_serving"
+                axes = axes if grid.current is not None else "map.note_full_length"
                 st.html(parts.section(words("map.title"), words(axes)))
                 st.html(fit_map.fit_map(grid, words))
 

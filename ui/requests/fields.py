@@ -10,6 +10,8 @@ from ui.words import Words
 
 _OWN: Final = "requests_own"
 _EDITED: Final = "requests_edited"
+WIDTH_PX: Final = 172
+"""Of a field: two of them side by side on a phone."""
 
 
 def was_edited() -> bool:
@@ -58,6 +60,7 @@ def own_number(words: Words, name: str, default: float | None, *, step: float, f
         placeholder=words("requests.unknown"),
         key=key,
         on_change=keep,
+        width=WIDTH_PX,
     )
     value = own(name, default)
     return None if value is None else float(value)
@@ -77,6 +80,7 @@ def own_choice(words: Words, name: str, options: tuple[str, ...]) -> str:
         format_func=lambda option: words(f"requests.{name}.{option}"),
         key=key,
         on_change=keep,
+        width=WIDTH_PX,
     )
     return str(own(name, options[0]))
 
@@ -90,6 +94,11 @@ def _scenario_number(words: Words, path: str, value: float, step: float, format_
             write(path, st.session_state[key])
 
     st.number_input(
-        words(f"requests.field.{path.rpartition('.')[2]}"), step=step, format=format_, key=key, on_change=keep
+        words(f"requests.field.{path.rpartition('.')[2]}"),
+        step=step,
+        format=format_,
+        key=key,
+        on_change=keep,
+        width=WIDTH_PX,
     )
     return value

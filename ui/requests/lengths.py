@@ -13,7 +13,7 @@ from ui.charts import shares
 from ui.document import get
 from ui.numbers import percent, whole
 from ui.pages.frame import plot
-from ui.requests.fields import own_number, write
+from ui.requests.fields import WIDTH_PX, own_number, write
 from ui.requests.question import Question
 from ui.state import document
 from ui.words import Words
@@ -86,6 +86,7 @@ def _distribution(words: Words) -> dict[str, Any]:
         format_func=lambda kind: words(f"requests.kind.{kind}"),
         key=key,
         on_change=lambda: write(PATH, START[st.session_state[key]]),
+        width=WIDTH_PX,
     )
     for name in START[current["kind"]]:
         if name == "tokens":
@@ -106,6 +107,7 @@ def _parameter(current: dict[str, Any], name: str, words: Words) -> None:
         format="%.1f" if name == "sigma" else "%.0f",
         key=key,
         on_change=lambda: write(PATH, current | {name: st.session_state[key]}),
+        width=WIDTH_PX,
     )
 
 
@@ -118,7 +120,7 @@ def _listed(current: dict[str, Any], words: Words) -> None:
         texts = st.session_state[key].replace(";", ",").split(",")[:MOST_LISTED]
         write(PATH, current | {"tokens": [_whole(text) for text in texts if text.strip()]})
 
-    st.text_input(words("requests.field.tokens"), key=key, on_change=keep, max_chars=4000)
+    st.text_input(words("requests.field.tokens"), key=key, on_change=keep, max_chars=4000, width=2 * WIDTH_PX)
 
 
 def _whole(text: str) -> int | str:

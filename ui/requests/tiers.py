@@ -12,7 +12,7 @@ from planner.units import gib_bytes
 from ui import parts
 from ui.document import get
 from ui.numbers import DASH, gib1, gib2, percent, whole
-from ui.requests.fields import own_number, whole_of, write
+from ui.requests.fields import WIDTH_PX, own_number, whole_of, write
 from ui.requests.question import Question
 from ui.state import document
 from ui.words import Safe, Words
@@ -91,9 +91,15 @@ def _tier(place: str, question: Question, words: Words) -> CacheTier | None:
         format="%.1f",
         key=keys[0],
         on_change=keep,
+        width=WIDTH_PX,
     )
     st.number_input(
-        words("requests.field.tier_hits", place=name), step=0.05, format="%.2f", key=keys[1], on_change=keep
+        words("requests.field.tier_hits", place=name),
+        step=0.05,
+        format="%.2f",
+        key=keys[1],
+        on_change=keep,
+        width=WIDTH_PX,
     )
     if size is None or size <= 0:
         return None

@@ -12,14 +12,14 @@ from ui.charts import waiting as chart
 from ui.document import get
 from ui.numbers import percent
 from ui.pages.frame import plot
-from ui.requests.fields import own_number, real_of, whole_of, write
+from ui.requests.fields import WIDTH_PX, own_number, real_of, whole_of, write
 from ui.requests.question import ANSWER_TOKENS, Question
 from ui.state import document
 from ui.words import Words
 
 REQUESTS: Final = 300
 LOADS: Final = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
-"""Arrivals as a share of what full batches carry."""
+"""Arrivals as a share of what full steps of a way carry."""
 WAYS: Final = ("alone", "dynamic", "continuous")
 MOST_AT_ONCE: Final = 256
 
@@ -39,9 +39,11 @@ def draw(question: Question, words: Words) -> None:
     step = queue.linear_step(alone / 1000, (further or 0.0) / 1000)
     most = max(1, min(MOST_AT_ONCE, question.sequences))
     ways = _ways(step, question.answer_tokens, most, delay / 1000, preferred)
-    full = queue.capacity_per_s(step, most, question.answer_tokens)
+    full = {
+        way: queue.capacity_per_s(step, 1 if way == "alone" else most, question.answer_tokens) for way in ways
+    }
     curves = {
-        way: [run(queue.arrivals(full * load, REQUESTS)) for load in LOADS] for way, run in ways.items()
+        way: [run(queue.arrivals(full[way] * load, REQUESTS)) for load in LOADS] for way, run in ways.items()
     }
     plot(chart.waiting(curves, words), "requests_waiting", chart.alternative(curves, words))
     times = queue.arrivals(rate, REQUESTS)
@@ -52,7 +54,7 @@ def draw(question: Question, words: Words) -> None:
     body = [[words(f"requests.way.{way}"), *_cells(run(times))] for way, run in ways.items()]
     st.html(parts.section(words("requests.waiting.at", rate=f"{rate:g}"), ""))
     st.html(parts.table(head, body, name=words("requests.topic.waiting")))
-    note = words.html("requests.waiting.note", n=REQUESTS, most=most, full=f"{full:.2f}")
+    note = words.html("requests.waiting.note", n=REQUESTS, most=most, full=f"{full['continuous']:.2f}")
     st.html(f'<div class="p m">{note}</div>')
 
 
@@ -93,5 +95,5 @@ def _preferred(words: Words) -> tuple[int, ...]:
             "batching", {"max_delay_ms": get(document(), "batching.max_delay_ms", 100.0), "preferred": sizes}
         )
 
-    st.text_input(words("requests.field.preferred"), key=key, on_change=keep, max_chars=200)
+    st.text_input(words("requests.field.preferred"), key=key, on_change=keep, max_chars=200, width=WIDTH_PX)
     return listed

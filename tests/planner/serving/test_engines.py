@@ -230,16 +230,9 @@ def test_encoder_decoders_keep_the_prompts_keys_for_every_layer() -> None:
 @pytest.mark.parametrize(
     ("document", "found"),
     [
-        ({"cache_tiers": [{"where": "host", "gib": 64, "hit_frac": 0.3}]}, ("cache_tiers", "cache_tiers")),
-        ({"autoscale": {"step_up": 2}}, ("autoscale", "autoscale")),
-        ({"batching": {"max_delay_ms": 1}}, ("batching", "batching")),
         ({"serving": {"speculative": "eagle3"}}, ("serving.speculative", "draft_model")),
         ({"serving": {"split_mode": "row"}}, ("serving.split_mode", "row_split")),
         ({"serving": {"weights": "mixed"}}, ("serving.weights", "weight_format_size")),
-        (
-            {"workload": {"shared_prefix_tokens": 100}},
-            ("workload.shared_prefix_tokens", "shared_prefix_tokens"),
-        ),
         ({"runtime": {"name": "pegainfer"}}, ("runtime.name", "engine_like_another")),
         ({"parallel": {"context": 2}}, ("parallel.context", "context_parallel_serving")),
     ],
