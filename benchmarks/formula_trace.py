@@ -18,7 +18,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from benchmarks.formula_cases import Case, cases
 from hardware_db import load_tables
 from planner.estimate import plan
 from planner.hardware import Tables
-from planner.ledger import TRAINING_PHASES, Category, Layer, Ledger, Phase
+from planner.ledger import TRAINING_PHASES, Category, Layer, Ledger
 from planner.scenario import Scenario
 from profiler.trace.request import ask
 

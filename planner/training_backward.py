@@ -5,42 +5,46 @@ gradients; at the first layer one layer's activations and almost all gradients; 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.inventory import Tensor
 from planner.memory.litgpt import longest_first
-from planner.memory.terms import item, whole
-from planner.model.spec import MlpKind
+from planner.memory.terms import item
+from planner.model.spec import Part, Split
 from planner.moments import fullest
 from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
+from planner.training_inside import layer_gradients, mlp_gradients, score_gradients
 from planner.training_litgpt import head_gradients
 from planner.training_loss import (
+    SCALES_LOGITS,
     WHOLE_LOGITS_NEVER,
+    capped_logits,
     casts_head,
     final_norm_entry,
     saved_head_entries,
 )
 from planner.training_once import id_entries, once_entries
-from planner.training_setup import Setup, fused_kernels
+from planner.training_setup import Setup
 from planner.training_states import gradient_phases, keeps_whole_gradients
 from planner.training_step import (
     BACKWARD,
+    SELECTIVE,
     Kind,
     Step,
+    again_entries,
     cast_entries,
     checkpoint_interval,
-    exact,
     held_layers,
     kept_cache,
     layer_entries,
     stored_inputs,
 )
+from planner.training_tensor import embedding_gradient
 from planner.units import ceil_div
 
-SELECTIVE: Final = frozenset({"selective_op", "selective_attention"})
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
 
@@ -66,21 +70,26 @@ def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entr
     """The head's own backward: everything saved is there, and the gradients of logits, head and its input."""
     setup = step.setup
     casts = [] if setup.checkpointed else cast_entries(step, BACKWARD)
-    around = [*all_saved, *casts, *once, *gathered_entries(step, 1, BACKWARD)]
+    return [*all_saved, *casts, *once, *gathered_entries(step, 1, BACKWARD), *backward_of_head(step)]
+
+
+def backward_of_head(step: Step) -> list[Entry]:
+    """What the head's backward adds: its product's gradients, or the casts of them, whichever is more."""
+    setup = step.setup
     product = [
         *saved_head_entries(step, BACKWARD),
-        *_stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
+        *stream_gradient(step, 1, "stream_gradient", "head_backward", setup.compute_bytes),
         *_logit_gradients(step),
         *_head_gradient(step, setup.compute_bytes * (2 if setup.training.loss == "chunked" else 1)),
     ]
     if not casts_head(setup):
-        return [*around, *product]
+        return product
     cast_back = [
         final_norm_entry(step, BACKWARD),
-        *_stream_gradient(step, 1, "stream_gradient", "head_backward"),
+        *stream_gradient(step, 1, "stream_gradient", "head_backward"),
         *_head_gradient(step, setup.compute_bytes + setup.param_bytes),
     ]
-    return [*around, *fullest((product, cast_back))]
+    return fullest((product, cast_back))
 
 
 def _logit_gradients(step: Step) -> list[Entry]:
@@ -90,17 +99,17 @@ def _logit_gradients(step: Step) -> list[Entry]:
         return []
     if step.setup.runtime == "litgpt":
         return head_gradients(step)
-    return [
-        item(
-            Category.LOGITS,
-            "logit_gradients",
-            t * v * e,
-            "t*V*e",
-            {"t": t, "V": v, "e": e},
-            "head_backward",
-            phases=BACKWARD,
-        )
-    ]
+    scaled = step.model.model_type in SCALES_LOGITS
+    gradients = item(
+        Category.LOGITS,
+        "logit_gradients",
+        (1 + scaled) * t * v * e,
+        "k*t*V*e",
+        {"k": 1 + scaled, "t": t, "V": v, "e": e},
+        "head_backward",
+        phases=BACKWARD,
+    )
+    return [gradients, *capped_logits(step, BACKWARD)]
 
 
 def _head_gradient(step: Step, e: int) -> list[Entry]:
@@ -108,11 +117,11 @@ def _head_gradient(step: Step, e: int) -> list[Entry]:
     setup = step.setup
     if setup.adapter is not None or setup.megatron:
         return []
-    v, h = step.vocab, step.model.hidden_size
+    v, h, made = step.vocab, step.model.hidden_size, setup.training.loss in WHOLE_LOGITS_NEVER
     return [
         item(
-            Category.GRADIENTS,
-            "gradients",
+            Category.LOGITS if made else Category.GRADIENTS,
+            "loss_head_gradient" if made else "gradients",
             v * h * e,
             "V*h*e",
             {"V": v, "h": h, "e": e},
@@ -138,39 +147,77 @@ def _working_layer(step: Step, kind: Kind) -> _Working:
 
 def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
     """Everything saved is there; the last layer is computed again where it was checkpointed."""
-    setup, interval = step.setup, checkpoint_interval(step.setup)
-    if interval > 1:
-        held = [*held, *layer_entries(step, step.largest, interval, BACKWARD, "recomputed_layer")]
-    elif setup.checkpointed or setup.training.checkpointing in SELECTIVE:
-        held = [*held, *layer.kept]
-    else:
-        held = [*held, *cast_entries(step, BACKWARD)]
+    setup, kind = step.setup, setup_checkpointing(step.setup)
     above = step.trained_at["head"]
     if step.model.tie_word_embeddings and step.share.holds_head:
         above += step.trained_at["embedding"]
-    return [
+    around = [
         *held,
-        *layer.gradients,
-        *_gradients(step, above),
+        *gradients_so_far(step, above),
         *gathered_entries(step, 2, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
+    again: list[Entry]
+    if setup.checkpointed:
+        interval = checkpoint_interval(setup)
+        last = step.num_layers % interval or interval
+        again = layer_entries(step, step.largest, last, BACKWARD, "recomputed_layer")
+        return [*around, *again, *layer_gradients(step, step.largest, counted=1)]
+    if kind == "selective_op":
+        again = again_entries(step, step.largest, BACKWARD)
+    elif kind == "selective_attention":
+        around += cast_entries(step, BACKWARD)
+        core = [*again_entries(step, step.largest, BACKWARD), *score_gradients(step, step.largest)]
+        return [*around, *fullest((mlp_gradients(step, step.largest), core))]
+    else:
+        again = cast_entries(step, BACKWARD)
+    return [*around, *again, *layer.gradients]
+
+
+def setup_checkpointing(setup: Setup) -> str:
+    """The kind of checkpointing, of Megatron's layers none that they do not already leave out."""
+    kind = setup.training.checkpointing or "none"
+    return kind if not setup.megatron else "none"
 
 
 def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
-    """One layer's tensors, and the gradients of all that lies above it."""
+    """One layer's tensors, or those of the first ones that are computed again together, and the gradients above."""
+    setup = step.setup
     above = step.trained_params - step.trained_at["embedding"]
-    less = step.first.layer.params if step.setup.adapter is None else 0
-    return [
+    together = (
+        step.starting(checkpoint_interval(setup)) if setup.checkpointed else (replace(step.first, count=1),)
+    )
+    if setup.adapter is None:
+        above -= sum(kind.count * kind.layer.params for kind in together) - arrived_params(together[-1])
+    retained = _retained_by_fsdp(step)
+    around = [
         *held,
-        *layer.kept,
         *kept_cache(step, BACKWARD, but_first=True),
-        *_retained_by_fsdp(step),
-        *layer.gradients,
-        *_gradients(step, max(0, above - less)),
+        *retained,
+        *gradients_so_far(step, max(0, above)),
         *gathered_entries(step, 1, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
+    if setup_checkpointing(setup) == "selective_attention":
+        saved = layer_entries(step, step.first, 1, BACKWARD, "saved_activations")
+        core = [*again_entries(step, step.first, BACKWARD), *score_gradients(step, step.first)]
+        return [*around, *saved, *fullest((mlp_gradients(step, step.first), core))]
+    if retained and setup.recomputes_output:
+        return [*around, *layer.kept, *layer_gradients(step, step.first, counted=1)]
+    if len(together) == 1 and together[0].count == 1:
+        return [*around, *layer.kept, *layer.gradients]
+    kept = [
+        entry
+        for kind in together
+        for entry in layer_entries(step, kind, kind.count, BACKWARD, "recomputed_layer")
+    ]
+    return [*around, *kept, *layer.gradients]
+
+
+def arrived_params(kind: Kind) -> int:
+    """Elements of the down projection, whose gradient comes with that of the product before it."""
+    last = [x for x in kind.layer.linears if x.part is Part.MLP and x.split is Split.ROW]
+    return sum(x.params for x in last)
 
 
 def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
@@ -178,11 +225,12 @@ def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
     tied = _tied_gradients(step)
     return [
         *others,
-        *(tied or _stream_gradient(step, 1, "stream_gradient")),
+        *(tied or stream_gradient(step, 1, "stream_gradient")),
         *root_gradient_entries(step),
         *kept_cache(step, BACKWARD),
         *id_entries(step, BACKWARD),
-        *_gradients(step, step.trained_params),
+        *gradients_so_far(step, step.trained_params),
+        *(() if Phase.BACKWARD in gradient_phases(step.setup) else embedding_gradient(step, BACKWARD)),
         *gathered_entries(step, 0, BACKWARD),
     ]
 
@@ -211,10 +259,11 @@ def _tied_gradients(step: Step) -> list[Entry]:
     ]
 
 
-def _stream_gradient(
+def stream_gradient(
     step: Step, times: int, name: str, reference: str = "activations_eager", e: int | None = None
 ) -> list[Entry]:
-    setup, h = step.setup, step.residual_width
+    """Gradients of the residual stream, `times` of them; whole at its ends where ranks cut the sequence."""
+    setup, h = step.setup, step.model.hidden_size if step.cuts_sequence else step.residual_width
     e = setup.residual_bytes if e is None else e
     return [
         item(
@@ -241,67 +290,10 @@ def _retained_by_fsdp(step: Step) -> list[Entry]:
     if not frozen or not setup.checkpointed or setup.runtime not in FSDP1_RUNTIMES or step.num_layers < 2:
         return []
     inputs = stored_inputs(step, BACKWARD, 1)
-    return [inputs, *_stream_gradient(step, step.num_layers - 2, "retained_gradients", "fsdp_retained")]
+    return [inputs, *stream_gradient(step, step.num_layers - 2, "retained_gradients", "fsdp_retained")]
 
 
-def inner_width(step: Step, kind: Kind) -> float:
-    """Feed-forward elements per token that are in work at once; experts run one after the other before version 5."""
-    form, mlp = kind.form, kind.layer.mlp
-    if mlp.kind is not MlpKind.MOE:
-        return form.widths["i"]
-    grouped = step.setup.megatron or not step.setup.version or step.setup.version >= (5,)
-    routed = form.widths["xi"] / (1 if grouped else mlp.num_experts)
-    return max(routed, form.widths["si"])
-
-
-def inner_tensors(setup: Setup, *, gated: bool) -> int:
-    """Gradients inside a feed-forward part that are alive beyond what their arrival frees.
-
-    A gated part has the product's, the activation's and the up projection's at once; the product itself goes when its
-    gradient comes, if it was kept at all (it is not, for a frozen projection without an adapter).
-    """
-    kept = setup.adapter is None
-    if "swiglu" in fused_kernels(setup):
-        return 0 if kept else 1
-    return (3 if gated else 2) - (1 if kept else 0)
-
-
-def layer_gradients(step: Step, kind: Kind) -> list[Entry]:
-    """Inside a layer: the stream's gradient, its output computed again, and the feed-forward part's own gradients."""
-    setup = step.setup
-    t, h, res, e = setup.batch * kind.sequence, step.residual_width, setup.residual_bytes, setup.compute_bytes
-    streams = 2 if setup.checkpointed else 1
-    c, i = inner_tensors(setup, gated=kind.layer.mlp.gated), exact(inner_width(step, kind))
-    width, form = int(kind.form.widths["h"]), kind.form
-    wide, formula = c * t * i * e, "ceil(t*(k*h*r + c*i*e))"
-    symbols: dict[str, int | float] = {"t": t, "k": streams, "h": h, "r": res, "c": c, "i": i, "e": e}
-    kept = sum(coefficient for x, coefficient in form.terms.items() if x in {"i", "xi", "si"})
-    others = []
-    if form.score_gradients:
-        scores = form.score_gradients * setup.batch * form.heads * kind.sequence**2 - t * i * kept
-        wide, others = max(wide, scores), ["g*b*n*s*s - t*i*f"]
-        symbols |= {"g": form.score_gradients, "b": setup.batch, "n": form.heads, "s": kind.sequence, "f": kept}
-    if setup.quantized_base:
-        wide, others = max(wide, (c - 2) * t * i * e + i * width * e), [*others, "(c - 2)*t*i*e + i*w*e"]
-        symbols["w"] = width
-    if others:
-        formula = f"ceil(t*k*h*r + max(c*t*i*e, {', '.join(others)}))"
-    return [_layer_gradients(t * streams * h * res + wide, formula, symbols)]
-
-
-def _layer_gradients(amount: float, formula: str, symbols: dict[str, int | float]) -> Entry:
-    return item(
-        Category.ACTIVATIONS,
-        "layer_gradients",
-        whole(amount),
-        formula,
-        symbols,
-        "backward_inside_layer",
-        phases=BACKWARD,
-    )
-
-
-def _gradients(step: Step, params: int) -> list[Entry]:
+def gradients_so_far(step: Step, params: int) -> list[Entry]:
     """Gradients that have come so far."""
     setup = step.setup
     if is_flat(setup) and longest_first(setup):

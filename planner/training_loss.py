@@ -30,9 +30,15 @@ SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
 WIDENS_CHUNKS_BEFORE: Final = (4, 46)
 """Liger's versions of that time, to 0.3.1, ran the loss on an fp32 copy of each chunk (`logits_chunk.float()`)."""
+PARALLEL_LOSS: Final = frozenset({"torchtitan", "generic"})
+"""Runtimes whose loss works on logits that stay cut along the vocabulary (DTensor's `loss_parallel`)."""
 WHOLE_LOGITS_NEVER: Final = frozenset({"fused_linear"})
 HELD_BEFORE: Final = (2024, 8)
 """torchtune frees the logits before the backward pass from here on (`del logits`)."""
+CAPS_LOGITS: Final = frozenset({"gemma2"})
+SCALES_LOGITS: Final = CAPS_LOGITS | {"cohere", "cohere2", "granite"}
+"""Model types whose class does something between head and loss, which makes one gradient of the logits more."""
+
 FUSES_OWN_LOSS: Final = frozenset({"mpt"})
 """Model types whose authors' training code has a fused kernel as its standard loss (LLM Foundry)."""
 
@@ -89,7 +95,8 @@ def trains_head(step: Step) -> bool:
 
 def final_norm_entry(step: Step, phases: frozenset[Phase]) -> Entry:
     """What the last norm keeps, its output left out."""
-    terms, tokens = norm_terms(step.model, step.setup), step.setup.target_tokens
+    width = "r" if step.cuts_sequence else "h"
+    terms, tokens = norm_terms(step.model, step.setup, width), step.setup.target_tokens
     widths = {"h": step.model.hidden_size, "r": step.residual_width}
     kept = summed(terms, widths)
     return item(
@@ -117,10 +124,19 @@ def _head_input(step: Step, phases: frozenset[Phase], e: int) -> Entry:
 
 
 def _held_input(step: Step, phases: frozenset[Phase]) -> list[Entry]:
-    """The final norm's output, held by the model's own variable until it returns; the head may keep the same tensor."""
+    """The final norm's output, held by the model's own variable until it returns; the head may keep the same tensor.
+
+    Where ranks cut the sequence, the head keeps what it gathered.
+    """
     setup = step.setup
     kept = setup.compute_bytes if trains_head(step) else 0
     norm = final_norm_bytes(step)
+    if step.cuts_sequence:
+        t, h = setup.target_tokens, step.residual_width
+        symbols, reference = {"t": t, "h": h, "e": norm}, "activations_eager"
+        return [
+            item(Category.ACTIVATIONS, "head_input", t * h * norm, "t*h*e", symbols, reference, phases=phases)
+        ]
     return [] if kept == norm else [_head_input(step, phases, norm)]
 
 
@@ -151,7 +167,14 @@ def _end_of_forward(step: Step) -> list[Entry]:
     if setup.runtime == "litgpt":
         return [*litgpt_end_of_forward(step), *_held_input(step, FORWARD)]
     logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
-    return [logits, *_held_input(step, FORWARD)]
+    return [logits, *capped_logits(step, FORWARD), *_held_input(step, FORWARD)]
+
+
+def capped_logits(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """A tanh on the logits keeps its output for its gradient (Gemma 2, `final_logit_softcapping`)."""
+    if step.model.model_type not in CAPS_LOGITS:
+        return []
+    return [_per_entry(step, "logits", step.setup.compute_bytes, "loss_standard", phases)]
 
 
 def _chain(step: Step) -> list[Entry]:
@@ -178,7 +201,7 @@ def _chain(step: Step) -> list[Entry]:
         case _ if fuses_own_loss(setup.runtime, setup.parallel.sharding, step.model):
             return [_per_entry(step, "logits", loss.fused_loss_bytes(e), "loss_mpt")]
         case _:
-            return fullest((_computed(step), _differentiated(step)))
+            return [*capped_logits(step, LOSS), *fullest((_computed(step), _differentiated(step)))]
 
 
 def fuses_own_loss(runtime: str, sharding: str, model: ModelSpec) -> bool:
@@ -191,7 +214,8 @@ def _computed(step: Step) -> list[Entry]:
     setup, e = step.setup, step.setup.compute_bytes
     old = e if setup.keeps_outputs else 0
     chain = loss.forward_chain_bytes(e, shifts=shifts(setup), holds_logits=holds_logits(setup)) + old
-    copies = 0 if e == 4 else 4
+    copies = (0 if e == 4 else 4) + _parallel_loss_bytes(setup)
+    chain += _parallel_loss_bytes(setup)
     entries = [
         _per_entry(step, "logits", chain - copies - loss.LOG_SOFTMAX_BYTES, "loss_standard"),
         _per_entry(step, "logits_fp32", copies, "loss_standard"),
@@ -217,8 +241,12 @@ def _differentiated(step: Step) -> list[Entry]:
 
 def _loss_gradient_bytes(setup: Setup) -> int:
     """Divided logits of DTensor's `loss_parallel` have one fp32 tensor more: (gradient + exp(log-softmax)) * scale."""
-    parallel = setup.runtime == "torchtitan" and setup.division.tensor > 1
-    return loss.GRADIENT_BYTES + (4 if parallel else 0)
+    return loss.GRADIENT_BYTES + _parallel_loss_bytes(setup)
+
+
+def _parallel_loss_bytes(setup: Setup) -> int:
+    parallel = setup.runtime in PARALLEL_LOSS and setup.division.tensor > 1
+    return 4 if parallel else 0
 
 
 def _log_softmax(step: Step) -> Entry:
@@ -283,7 +311,7 @@ def _fused_linear(step: Step) -> list[Entry]:
     if setup.adapter is not None:
         return entries
     head = item(
-        Category.GRADIENTS,
+        Category.LOGITS,
         "loss_head_gradient",
         v * h * setup.train_bytes,
         "V*h*e",

@@ -15,6 +15,9 @@ from planner.scenario import Adapter, Optimizer, Parallel, Scenario, Training
 STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 
 
+REENTRANT: Final = frozenset({"generic", "hf_trainer"})
+"""Runtimes that follow transformers' default, by its version."""
+
 NO_CACHE_BY_DEFAULT: Final = frozenset({"mpt"})
 
 
@@ -55,7 +58,7 @@ class Setup:
         megatron: Megatron's own layers, buffers and loss.
         keeps_outputs: The loop holds the model's outputs until the next step's replace them.
         keeps_cache: Those outputs hold keys and values (`use_cache`, on unless the model's config says otherwise;
-            checkpointing turns it off).
+            checkpointing of layers turns it off).
         checkpointed: Any form of activation checkpointing that stores layer inputs.
     """
 
@@ -95,6 +98,26 @@ class Setup:
     def optimizer(self) -> Optimizer:
         """The optimizer block."""
         return self.training.optimizer
+
+    @property
+    def recomputes_output(self) -> bool:
+        """Whether a checkpointed layer's output is made again, and held beside its gradient.
+
+        PyTorch's non-reentrant checkpoint stops when it has what was asked for (`_StopRecomputationError`);
+        transformers asks for that one from version 5 on, Megatron has its own of the older kind.
+        """
+        asked = self.training.checkpoint_reentrant
+        older = self.runtime in REENTRANT and bool(self.version) and self.version < (5,)
+        return self.megatron or (older if asked is None else asked)
+
+    @property
+    def product_bytes(self) -> int:
+        """Bytes of an element that a layer's matrices put out.
+
+        Packed ones hand over what they were given, whatever autocast says (bitsandbytes `Linear4bit.forward`,
+        `MatMul8bitLt`: `.to(inp_dtype)`), so that between fp32 norms and activations everything is fp32.
+        """
+        return self.residual_bytes if self.quantized_base and self.autocast else self.compute_bytes
 
     @property
     def quantized_base(self) -> bool:
@@ -169,7 +192,10 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         ),
         megatron=megatron,
         keeps_outputs=keeps,
-        keeps_cache=keeps and not checkpointed and _caches(model),
+        keeps_cache=keeps
+        and not checkpointed
+        and training.checkpointing != "selective_op"
+        and _caches(model),
         checkpointed=checkpointed,
     )
 

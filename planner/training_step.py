@@ -9,11 +9,11 @@ from typing import Final
 from planner.ledger import Category, Entry, Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
-from planner.memory.layer_forms import layer_form, selective_op_form
+from planner.memory.layer_forms import layer_form
 from planner.memory.layer_view import LayerForm, expert_bytes
 from planner.memory.litgpt import litgpt_form, untouched_form, untouched_layers
 from planner.memory.megatron import megatron_form
-from planner.memory.terms import item, summed, whole
+from planner.memory.terms import PerToken, item, summed, whole
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.training_setup import Setup
@@ -21,6 +21,7 @@ from planner.training_states import total
 from planner.units import ceil_div
 
 CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})
+SELECTIVE: Final = frozenset({"selective_op", "selective_attention"})
 FORWARD: Final = frozenset({Phase.FORWARD})
 LOSS: Final = frozenset({Phase.LOSS})
 FORWARD_AND_LOSS: Final = FORWARD | LOSS
@@ -128,6 +129,15 @@ class Step:
         """The layer that keeps most."""
         return max(self.kinds, key=self.kind_bytes)
 
+    def starting(self, number: int) -> tuple[Kind, ...]:
+        """The kinds of the first `number` layers, with how many of each."""
+        kinds, left = [], number
+        for layer, count in distinct((*self.share.encoder_layers, *self.share.layers)[:number]):
+            kind = next((kind for kind in self.kinds if kind.layer is layer), self.first)
+            kinds.append(replace(kind, count=min(count, left)))
+            left -= count
+        return tuple(kinds)
+
     @property
     def first(self) -> Kind:
         """The layer the backward pass comes to last."""
@@ -146,6 +156,12 @@ class Step:
         setup, ranks = self.setup, self.setup.division.tensor
         divided = ranks > 1 and (setup.parallel.sequence or setup.training.checkpoint_partitioned)
         return ceil_div(self.model.hidden_size, ranks) if divided else self.model.hidden_size
+
+    @property
+    def cuts_sequence(self) -> bool:
+        """Whether DTensor ranks cut the stream along the sequence; Megatron's gather it by rules of their own."""
+        setup = self.setup
+        return setup.parallel.sequence and setup.division.tensor > 1 and not setup.megatron
 
     @property
     def cached_key_bytes(self) -> int:
@@ -220,10 +236,25 @@ def offloaded_bytes(step: Step) -> int:
 
 def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
     """What `layers` layers of a kind keep: tensors as long as the sequence, and attention scores if any."""
+    kept = kind.form.kept_between if name == "saved_activations" else kind.form.kept
+    return _layer_entries(step, kind, layers, phases, name, kept)
+
+
+def again_entries(step: Step, kind: Kind, phases: frozenset[Phase]) -> list[Entry]:
+    """What the backward pass of one layer makes again beside what selective checkpointing kept of it."""
+    again = (("", summed(kind.form.again, kind.form.widths)),)
+    return _layer_entries(step, kind, 1, phases, "recomputed_layer", again)
+
+
+def _layer_entries(
+    step: Step,
+    kind: Kind,
+    layers: float,
+    phases: frozenset[Phase],
+    name: str,
+    kept: tuple[tuple[str, PerToken], ...],
+) -> list[Entry]:
     setup, form, tokens = step.setup, kind.form, step.setup.batch * kind.sequence
-    kept = form.kept
-    if setup.training.checkpointing == "selective_op" and name == "saved_activations":
-        kept = (("", summed(selective_op_form(setup.compute_bytes), form.widths)),)
     reference = "activations_megatron" if setup.megatron else "activations_eager"
     bodies = [
         item(
@@ -270,7 +301,7 @@ def _cross_keys(
 
 def _scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
     form, batch, s = kind.form, step.setup.batch, kind.sequence
-    recomputed = step.setup.training.checkpointing == "selective_attention" and name == "saved_activations"
+    recomputed = step.setup.training.checkpointing in SELECTIVE and name == "saved_activations"
     if not form.score_bytes or recomputed:
         return []
     kept = [("attention_scores", form.score_bytes)]
@@ -293,7 +324,7 @@ def _scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], nam
 def _cross_scores(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
     """Scores of cross-attention: every target token against every source token."""
     form, b, s, z = kind.form, step.setup.batch, kind.sequence, step.setup.sequence
-    recomputed = step.setup.training.checkpointing == "selective_attention" and name == "saved_activations"
+    recomputed = step.setup.training.checkpointing in SELECTIVE and name == "saved_activations"
     if not form.source_score_bytes or recomputed:
         return []
     c = form.source_score_bytes

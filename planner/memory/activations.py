@@ -119,7 +119,15 @@ def residual_dropout() -> Terms:
 
 
 def adapter_input(
-    x: str, linears: int, *, given: int, dtype: int, e: int, autocast: bool, dropout: bool
+    x: str,
+    linears: int,
+    *,
+    given: int,
+    dtype: int,
+    e: int,
+    autocast: bool,
+    dropout: bool,
+    packed: bool = False,
 ) -> Terms:
     """The inputs that low-rank adapters on `linears` matrices keep.
 
@@ -127,12 +135,17 @@ def adapter_input(
     either, adapters that read one tensor share it. Dropout gives each adapter its own output (masks count apart).
     """
     kept = e if autocast else dtype
-    own = dropout or not adapter_shares(given=given, dtype=dtype, e=e, autocast=autocast)
+    own = dropout or not adapter_shares(given=given, dtype=dtype, e=e, autocast=autocast, packed=packed)
     return {x: linears * kept if own else kept}
 
 
-def adapter_shares(*, given: int, dtype: int, e: int, autocast: bool) -> bool:
-    """Whether an adapter without dropout reads its input as it is given, without a cast on the way."""
+def adapter_shares(*, given: int, dtype: int, e: int, autocast: bool, packed: bool = False) -> bool:
+    """Whether an adapter without dropout reads its input as it is given, without a cast on the way.
+
+    On a packed matrix it leaves the cast to autocast where that is on (PEFT `lora/bnb.py`, `requires_conversion`).
+    """
+    if packed and autocast:
+        return given == e
     return given == (e if autocast else dtype) and not (autocast and dtype != given)
 
 

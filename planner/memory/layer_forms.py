@@ -47,18 +47,85 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         widths["y"] = scaled_outputs(view)
         parts.append(act.scaled_results(setup.train_bytes, e=setup.compute_bytes, autocast=setup.autocast))
     masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
+    total = add(*parts)
+    between = kept_between(view, total, widths)
+    again = add(total, scaled(between, -1)) if between is not None else {}
+    if setup.training.checkpointing == "selective_op":
+        again = add(again, {view.residual: setup.residual_bytes})
     if not eager or not view.heads:
-        return LayerForm(add(*parts), widths, 0, 0, masks=masks, adapter_masks=adapter_masks(view))
+        return LayerForm(
+            total, widths, 0, 0,
+            masks=masks, adapter_masks=adapter_masks(view), between=between, again=again,
+        )  # fmt: skip
     e, upcast, dropout = setup.compute_bytes, upcasts_softmax(model, setup), bool(setup.training.dropout)
     return LayerForm(
-        add(*parts),
+        total,
         widths,
-        act.eager_scores(e, upcast=upcast, dropout=dropout),
+        act.eager_scores(e, upcast=upcast, dropout=dropout) + (e if caps_scores(model) else 0),
         int(widths["n"]),
         masks=masks,
         adapter_masks=adapter_masks(view),
         masks_scores=dropout,
         score_gradients=act.eager_score_gradients(e, upcast=upcast),
+        between=between,
+        again=again,
+    )
+
+
+def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | None:
+    """What selective checkpointing leaves of a layer until its backward pass, None where it leaves everything.
+
+    Args:
+        view: The layer.
+        total: What it keeps without checkpointing.
+        widths: Its widths; the one of kept products (`m`) is added.
+    """
+    if view.layer.attention.kind in RECURRENT:
+        return None
+    match view.setup.training.checkpointing:
+        case "selective_attention":
+            return add(total, scaled(_core(view, eager=view.makes_scores), -1), _attention_inputs(view))
+        case "selective_op":
+            widths["m"] = kept_products(view)
+            return _kept_by_op(view)
+    return None
+
+
+def _attention_inputs(view: View) -> Terms:
+    """What a checkpoint around the attention function keeps, and its output where only the kernel had kept that.
+
+    Rotary positions in fp32 make fp32 queries and keys, which are cast inside.
+    """
+    setup, e = view.setup, view.setup.compute_bytes
+    widened = setup.residual_bytes if setup.autocast and view.model.position_embedding == "rope" else e
+    inputs: Terms = {"q": widened, "k": widened, "v": setup.product_bytes} if view.heads else {}
+    _, outs = view.linears(Part.ATTENTION)
+    _, out_sites = view.adapted(Part.ATTENTION)
+    whole = setup.adapter is None
+    alone = bool(outs) and not view.makes_scores if whole else bool(out_sites) and shares_output(view)
+    return add(inputs, {"o": e}) if alone else inputs
+
+
+def _kept_by_op(view: View) -> Terms:
+    """The layer's input, every second product's output and a fused attention's (torchtitan `_get_custom_policy`)."""
+    setup, e = view.setup, view.setup.compute_bytes
+    kept: Terms = {view.residual: setup.residual_bytes, "m": e}
+    return kept if view.makes_scores or not view.heads else add(kept, {"o": e, "n": 4})
+
+
+def kept_products(view: View) -> int:
+    """Elements per token that every second matrix product of a layer puts out, as one device holds them.
+
+    Only plain products count (`aten.mm`): those with a bias are one operator with it, and grouped experts are another.
+    """
+    ranks, products = (
+        view.setup.division.tensor,
+        (x for x in view.layer.linears if x.part is not Part.EXPERTS and not x.bias_features),
+    )
+    return sum(
+        x.out_features if x.split is Split.ROW else ceil_div(x.out_features, ranks)
+        for number, x in enumerate(products)
+        if number % 2 == 0
     )
 
 
@@ -72,18 +139,14 @@ def scaled_outputs(view: View) -> int:
     )
 
 
+def caps_scores(model: ModelSpec) -> bool:
+    """Whether scores pass a tanh, whose output is kept: Gemma 2's class, whose `attn_logit_softcapping` is on."""
+    return model.model_type == "gemma2"
+
+
 def upcasts_softmax(model: ModelSpec, setup: Setup) -> bool:
     """Whether eager attention makes an fp32 softmax of 16-bit scores; autocast always does."""
     return setup.compute_bytes == 4 or setup.autocast or model.model_type not in PLAIN_SOFTMAX
-
-
-def selective_op_form(e: int) -> Terms:
-    """torchtitan's selective checkpointing keeps the attention's output and every second matrix product.
-
-    An approximation: the layer's input, and half of the query, key, value, output, gate, up and down products.
-    """
-    half = e / 2
-    return {"r": 2 * e, "q": half, "k": half, "v": half, "o": e, "n": 4, "i": e, "xi": e}
 
 
 def has_residual_dropout(model: ModelSpec, setup: Setup) -> bool:
@@ -153,10 +216,19 @@ def _adapter_inputs(view: View, x: str, sites: Sequence[Linear], given: int) -> 
         e=e,
         autocast=setup.autocast,
         dropout=dropout,
+        packed=setup.quantized_base,
     )
-    shares = act.adapter_shares(given=given, dtype=setup.train_bytes, e=e, autocast=setup.autocast)
-    shared = x == "o" and not dropout and shares and not view.makes_scores
-    return middle if shared else add(middle, inputs)
+    return middle if x == "o" and shares_output(view) else add(middle, inputs)
+
+
+def shares_output(view: View) -> bool:
+    """Whether an adapter on the output projection reads what a fused attention keeps by itself."""
+    setup, e = view.setup, view.setup.compute_bytes
+    dropout = bool(setup.adapter and setup.adapter.dropout)
+    shares = act.adapter_shares(
+        given=e, dtype=setup.train_bytes, e=e, autocast=setup.autocast, packed=setup.quantized_base
+    )
+    return shares and not dropout and not view.makes_scores
 
 
 def adapter_masks(view: View) -> Terms:
@@ -245,7 +317,7 @@ def activation(view: View, width: str, e: int) -> Terms:
         one = model.hidden_act in act.ONE_TENSOR
         kept = act.gated_mlp(e=e, fused="swiglu" in view.kernels, one_tensor=one)
     else:
-        widened = setup.autocast and setup.residual_bytes == 4
+        widened = setup.autocast
         name = model.hidden_act if setup.runtime in COMPOSES_GELU else act.fused_name(model.hidden_act)
         kept = act.plain_mlp(name, e=e, autocast=widened)
     return {width: kept["i"]}
@@ -256,7 +328,7 @@ def _dense(view: View, part: Part, width: str) -> list[Terms]:
     up_sites, down_sites = view.adapted(part)
     return [
         kept_inputs(view, "h", ups, up_sites, view.norm_output_bytes),
-        activation(view, width, view.setup.compute_bytes),
+        activation(view, width, view.setup.product_bytes),
         kept_inputs(view, width, downs, down_sites, view.setup.compute_bytes),
     ]
 

@@ -33,6 +33,9 @@ class LayerForm:
         adapter_masks: Masks of the adapters' own dropout.
         masks_scores: Whether every score has a mask too.
         score_gradients: Bytes per score that the backward pass adds at the softmax.
+        between: What it keeps until its backward pass where selective checkpointing computes the rest again, by width;
+            None where everything is kept.
+        again: What that backward pass then makes again.
     """
 
     terms: Terms
@@ -45,6 +48,16 @@ class LayerForm:
     adapter_masks: Terms = field(default_factory=dict)
     masks_scores: bool = False
     score_gradients: int = 0
+    between: Terms | None = None
+    again: Terms = field(default_factory=dict)
+
+    @cached_property
+    def kept_between(self) -> tuple[tuple[str, PerToken], ...]:
+        """Everything kept per token until the backward pass; dropout masks outside the attention are kept too."""
+        if self.between is None:
+            return self.kept
+        others = tuple(part for part in self.kept if part[0])
+        return (("", summed(self.between, self.widths)), *others)
 
     @cached_property
     def kept(self) -> tuple[tuple[str, PerToken], ...]:

@@ -52,12 +52,16 @@ def per_token(part: Mapping[str, float], widths: Mapping[str, float]) -> float:
 
 
 def text(part: Mapping[str, float]) -> str:
-    """The sum in symbols, such as ``16*h + 4*q + 8``."""
-    pieces = [(symbol, c) for symbol, c in part.items() if symbol and c]
-    shown = [symbol if c == 1 else f"{number(c)}*{symbol}" for symbol, c in pieces]
-    if part.get(""):
-        shown.append(number(part[""]))
-    return " + ".join(shown) or "0"
+    """The sum in symbols, such as ``16*h + 4*q - 2*v + 8``."""
+    pieces = sorted(
+        ((symbol, c) for symbol, c in part.items() if c), key=lambda piece: (piece[1] < 0, not piece[0])
+    )
+    shown = ""
+    for symbol, c in pieces:
+        size = number(abs(c)) if not symbol else symbol if abs(c) == 1 else f"{number(abs(c))}*{symbol}"
+        sign = "-" if c < 0 else "+"
+        shown += f" {sign} {size}" if shown else size if c > 0 else f"0 - {size}"
+    return shown or "0"
 
 
 def number(value: float) -> str:

@@ -31,6 +31,9 @@ DROPOUT_FIELDS: Final = (
 NOT_FOR_THE_CLASS: Final = frozenset(
     {"model_type", "auto_map", "quantization_config", "architectures", "dtype", "torch_dtype", "use_cache"}
 )
+OWN_NAMES: Final = {("opt", "intermediate_size"): "ffn_dim"}
+"""Keys that a class calls by another name and does not map itself."""
+
 AUTO_CLASSES: Final = {
     Structure.DECODER: AutoModelForCausalLM,
     Structure.ENCODER: AutoModelForMaskedLM,
@@ -186,7 +189,9 @@ def build_model(scenario: Scenario, config: Mapping[str, Any], device: DeviceKin
 def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     """The configuration object: the given keys, and the scenario's dropout wherever the class has one."""
     keys = {key: value for key, value in config.items() if key not in NOT_FOR_THE_CLASS}
-    made = AutoConfig.for_model(str(config["model_type"]), **keys)
+    kind = str(config["model_type"])
+    keys = {OWN_NAMES.get((kind, key), key): value for key, value in keys.items()}
+    made = AutoConfig.for_model(kind, **keys)
     dropout = scenario.training.dropout
     for name in DROPOUT_FIELDS if dropout is not None else ():
         if isinstance(getattr(made, name, None), int | float):
