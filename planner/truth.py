@@ -107,6 +107,7 @@ class _Line(BaseModel):
 SHARE_NAMES: Final = ("gpu_memory_utilization", "gmu", "mem_fraction")
 PART_DESCRIBED: Final = "only the text decoder of the model is described"
 NO_POOL: Final = frozenset({"llama_cpp", "ik_llama_cpp", "ollama", "transformers"})
+LENGTH_KEYS: Final = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 POOL_FIELDS: Final = frozenset({
     "kv_bytes", "kv_tokens", "kv_blocks", "max_concurrency", "state_bytes", "state_slots",
     "kv_and_state_bytes", "device_used_bytes",
@@ -159,7 +160,8 @@ class Record:
         """Fields that an input settles which the record itself says was not told.
 
         Without the engine's share of the card, every figure of its pool. Where only the text decoder of a
-        larger model is described, its weights, and the pool of an engine that takes what they leave.
+        larger model is described, its weights, and the pool of an engine that takes what they leave. Where
+        neither the job nor the model's config names a length, whether the job fits.
         """
         if self.scenario is None or self.scenario.is_training:
             return frozenset()
@@ -167,8 +169,19 @@ class Record:
         untold = self.scenario.serving.memory_utilization is None and any(
             map(_says_share_untold, self.assumed)
         )
+        no_length = {"fits"} if _length_untold(self.scenario) else set()
         pooled = untold or (part and self.scenario.runtime.name not in NO_POOL)
-        return (POOL_FIELDS if pooled else frozenset()) | (WEIGHT_FIELDS if part else frozenset())
+        pool, weights = POOL_FIELDS if pooled else frozenset(), WEIGHT_FIELDS if part else frozenset()
+        return pool | weights | no_length
+
+
+def _length_untold(scenario: Scenario) -> bool:
+    """Whether nothing tells how long a sequence may be."""
+    config = scenario.model.config
+    if config is None or scenario.serving.max_model_len or scenario.workload is not None:
+        return False
+    parts = [config, *(part for part in config.values() if isinstance(part, dict))]
+    return not any(key in part for part in parts for key in LENGTH_KEYS)
 
 
 def _says_share_untold(text: str) -> bool:

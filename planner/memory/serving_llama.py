@@ -72,7 +72,7 @@ def _context(share: Share, tables: Tables) -> list[Entry]:
     base = cuda_context_bytes(share.gpu, tables)
     if base is None or not (share.layers or share.holds_head):
         return []
-    return [
+    found = [
         entry(
             Category.CONTEXT,
             "cuda_context",
@@ -83,6 +83,28 @@ def _context(share: Share, tables: Tables) -> list[Entry]:
             estimate=True,
         )
     ]
+    if drives_a_display(share):
+        held = tables.value("llama_display_card_bytes")
+        found.append(
+            entry(
+                Category.CONTEXT,
+                "display_and_libraries",
+                "max(d - c, 0)",
+                (("d", held), ("c", base)),
+                "llama_memory_breakdown",
+                layer=Layer.PROCESS,
+                estimate=True,
+            )
+        )
+    return found
+
+
+def drives_a_display(share: Share) -> bool:
+    """Whether the card is a consumer's (GeForce) and what is free on it was not told.
+
+    Logs of such cards show more beside the printed buffers than a process's context.
+    """
+    return share.gpu.name.startswith("GeForce") and share.device.free_bytes is None
 
 
 # --- weights

@@ -7,7 +7,13 @@ from planner.ledger import Category, Entry
 from planner.memory.kv_cache import KV_BYTES, WINDOWED, model_shapes
 from planner.memory.serving_demand import longest_tokens
 from planner.memory.serving_entry import RUNNING, entry, evaluate
-from planner.memory.serving_llama_cache import WINDOWED_MODELS, build_of, cells_of, device_shapes
+from planner.memory.serving_llama_cache import (
+    WINDOWED_MODELS,
+    build_of,
+    cells_of,
+    device_shapes,
+    sequences_of,
+)
 from planner.memory.serving_llama_latent import (
     copied_experts_moment,
     host_works,
@@ -24,8 +30,8 @@ DEFAULT_STEP: Final = 512
 QUANTIZED: Final = frozenset(name for name, (elements, _) in KV_BYTES.items() if elements > 1)
 TWO_HOST_STREAMS_FROM: Final = 7400
 """llama.cpp build from about which the host's buffer holds two streams (18.01 MiB for Qwen3-4B at 4096)."""
-HALF_MASK_FROM: Final = 9300
-"""llama.cpp build from about which masks for flash attention are made in 16 bit (pull request 23764)."""
+FEW_OUTPUTS_FROM: Final = 9300
+"""llama.cpp build of about June 2026: pull requests 23764 (masks in 16 bit) and 23861 (fewer outputs)."""
 PLAIN_SCORES: Final = "u*(H*n + n + 6*E)*4"
 
 
@@ -49,8 +55,12 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
         return [_compute_entry(own_engine_moment(share, scenario, model, symbols), symbols, exact=False)]
     moments = []
     if share.holds_head:
-        moments.append("u*(V + r*E)*4")
         symbols |= {"V": model.vocab_size, "r": _streams(scenario, model)}
+        if few_outputs(scenario):
+            symbols["o"] = min(symbols["u"], sequences_of(scenario))
+            moments.append("(o*V + u*r*E)*4")
+        else:
+            moments.append("u*(V + r*E)*4")
     if share.layers:
         moments += _layer_moments(share, scenario, model, symbols)
     widest = f"max({', '.join(moments)})" if len(moments) > 1 else moments[0]
@@ -129,7 +139,7 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
     moments += [copied] if copied else []
     if flash and scenario.runtime.name == "llama_cpp":
         symbols["n"] = context
-        moments.append("u*(n*1.5 + 4*E)*4")
+        moments.append("u*(n*0.5 + 4*E)*4" if few_outputs(scenario) else "u*(n*1.5 + 4*E)*4")
     if scenario.serving.no_kv_offload and flash:
         symbols |= {"n": context, "c": _largest_cache_bytes(share, scenario, model)}
         moments.append("n*c + u*n*2 + u*8*E*4")
@@ -175,6 +185,16 @@ def host_compute_bytes(scenario: Scenario, model: ModelSpec, host_layers: int = 
     return scratch
 
 
+def few_outputs(scenario: Scenario) -> bool:
+    """Whether a named build of llama.cpp's server makes room for one row of logits a slot, not one a token.
+
+    The same builds make masks for flash attention in 16 bit. A build that isn't named is priced the larger
+    way.
+    """
+    named = scenario.runtime.name == "llama_cpp" and scenario.runtime.version is not None
+    return named and build_of(scenario) >= FEW_OUTPUTS_FROM
+
+
 def _host_streams(scenario: Scenario) -> int:
     """Residual streams in the host's buffer: two in later builds of llama.cpp with flash attention."""
     later = scenario.runtime.name == "llama_cpp" and build_of(scenario) >= TWO_HOST_STREAMS_FROM
@@ -183,9 +203,7 @@ def _host_streams(scenario: Scenario) -> int:
 
 def _mask_width(cells: int, scenario: Scenario) -> int:
     """Width of the masks in 32-bit units: half where a named build makes them in 16 bit."""
-    named = scenario.runtime.name == "llama_cpp" and scenario.runtime.version is not None
-    halved = named and build_of(scenario) >= HALF_MASK_FROM and scenario.serving.flash_attention
-    return cells // 2 if halved else cells
+    return cells // 2 if few_outputs(scenario) and scenario.serving.flash_attention else cells
 
 
 def _placed(hole: int, parts: tuple[int, ...]) -> int:

@@ -119,6 +119,12 @@ REFERENCES: dict[str, Reference] = {
         f"{_LLAMA}ggml/src/ggml-cuda/fattn-common.cuh",
         "source",
     ),
+    "llama_memory_breakdown": Reference(
+        "llama.cpp memory breakdown",
+        "what a card holds beside model, context and compute buffers, in published tables",
+        _TRUTH,
+        "published_measurement",
+    ),
     "ik_latent_scratch": Reference(
         "ik_llama.cpp, graph of latent attention",
         "build_deepseek2: heads in turns by -amb, keys and values cast to fp16, joined query",

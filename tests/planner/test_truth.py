@@ -155,3 +155,21 @@ def test_what_an_untold_input_settles_is_not_scored(
     figures = {"weights_bytes": 10, "kv_bytes": 20}
     (record,) = read({"scenario": document, "assumed": assumed, "observed": figures})
     assert set(record.scored) == scored
+
+
+@pytest.mark.parametrize(
+    ("model", "serving", "scored"),
+    [
+        ({"id": "a/b"}, {}, True),  # a known model names its length
+        ({"config": {"model_type": "t5", "d_model": 512}}, {}, False),
+        ({"config": {"model_type": "t5", "d_model": 512}}, {"max_model_len": 512}, True),
+        ({"config": {"model_type": "llama", "max_position_embeddings": 4096}}, {}, True),
+        ({"config": {"model_type": "gemma3", "text_config": {"max_position_embeddings": 4096}}}, {}, True),
+    ],
+)
+def test_a_fit_without_any_length_is_not_scored(
+    model: dict[str, Any], serving: dict[str, Any], scored: bool
+) -> None:
+    document = SERVED | {"model": model, "serving": serving, "runtime": {"name": "tgi"}}
+    (record,) = read({"scenario": document, "observed": {"fits": False}})
+    assert ("fits" in record.scored) is scored

@@ -148,3 +148,29 @@ def test_masks_in_16_bit_halve_the_hosts_buffer(build: str, mib: float) -> None:
     )  # fmt: skip
     assert made.serving is not None
     assert made.serving.host.compute_buffer_bytes / MIB == pytest.approx(mib, abs=0.1)
+
+
+@pytest.mark.parametrize(("build", "rows"), [(None, 512), ("b9200", 512), ("b9400", 4), ("b9400-np1", 1)])
+def test_later_servers_make_room_for_one_row_of_logits_a_slot(build: str | None, rows: int) -> None:
+    """llama.cpp's pull request 23861."""
+    version = build.removesuffix("-np1") if build else None
+    settings: Config = {"max_sequences": 1 if rows == 1 else 4, "max_model_len": 4096, "batched_tokens": 512}
+    made = serve(llama(), "llama_cpp", gpu="a10-24gb", version=version, **settings)
+    found = made.devices[0].ledger.total("compute_buffer")
+    layer = 512 * (2 * 14336 + 2 * 4096) * 4
+    assert found == max(rows * 128_256 * 4 + 512 * 4096 * 4, layer)
+
+
+@pytest.mark.parametrize(
+    ("device", "held"),
+    [
+        ({"gpu": "rtx-4090-24gb"}, True),
+        ({"gpu": "rtx-4090-24gb", "free_bytes": 20 * 1024 * MIB}, False),
+        ({"gpu": "a10-24gb"}, False),
+    ],
+)
+def test_a_consumers_card_holds_more_beside_the_buffers(device: Config, held: bool) -> None:
+    made = serve(llama(), "llama_cpp", devices=[device], max_model_len=4096)
+    ledger = made.devices[0].ledger
+    both = ledger.total("cuda_context", "display_and_libraries")
+    assert (both == 864 * MIB) is held
