@@ -1,4 +1,4 @@
-"""The command line: `run FILE` measures a step, `trace FILE` follows one without a GPU, `snapshot FILE` reads one."""
+"""The command line: `run FILE`, `wrap -- COMMAND` and `watch PID|GPU` measure, `trace` and `snapshot` read."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
 from planner.scenario import Scenario
+from profiler import outside
 from profiler.allocator.settings import AllocatorSettings, parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
@@ -23,7 +24,6 @@ from profiler.job_types import ExitReason, Snapshot
 from profiler.machine import machine_devices
 from profiler.nvml import Nvml
 from profiler.plan_request import Prepared, prepare
-from profiler.report import dump_report
 from profiler.runner import Job, Runner
 from profiler.snapshot.command import report
 from profiler.text_report import comparison_lines, remark_line
@@ -69,9 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seen = commands.add_parser("snapshot", help="read a memory snapshot, memory_stats or memory_summary")
     seen.add_argument("file", help="file, - for the standard input")
     seen.add_argument("--json", action="store_true", help="print it as JSON")
+    outside.add_commands(commands)
     parsed = parser.parse_args(arguments)
     try:
-        return {"run": _run, "trace": _trace, "snapshot": _snapshot}[parsed.command](parsed)
+        known = {"run": _run, "trace": _trace, "snapshot": _snapshot, "wrap": _wrap, "watch": outside.watch}
+        return known[parsed.command](parsed)
     except InputError as problem:
         _say("\n".join(problem.lines))
         return 2
@@ -126,6 +128,10 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _wrap(arguments: argparse.Namespace) -> int:
+    return outside.wrap_command(arguments, None if arguments.scenario is None else _plan(arguments.scenario))
+
+
 def _run(arguments: argparse.Namespace) -> int:
     made = _plan(arguments.file)
     device: DeviceKind = arguments.device or ("cuda" if machine_devices(Nvml()).devices else "cpu")
@@ -157,7 +163,7 @@ def _follow(arguments: argparse.Namespace, made: Plan, prepared: Prepared, optio
         _explain(seen)
         return 3 if seen.reason is ExitReason.REFUSED else 1
     if arguments.json is not None:
-        arguments.json.write_text(dump_report(seen.report), encoding="utf-8")
+        outside.save(seen.report, arguments.json)
     print("\n".join(comparison_lines(seen.report, compare(made.worst.ledger, seen.report))))
     return 0
 

@@ -9,9 +9,11 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from planner.units import GIB
+from profiler.host_memory import PROC
 
 Value = TypeVar("Value")
 
@@ -65,11 +67,13 @@ class Memory:
         total_bytes: All of it, less what the driver keeps for itself where it says so.
         used_bytes: In use by all processes.
         free_bytes: Left.
+        reserved_bytes: What the driver keeps for itself, None where it does not tell it apart.
     """
 
     total_bytes: int
     used_bytes: int
     free_bytes: int
+    reserved_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,8 @@ class Nvml:
     def process_bytes(self, uuid: str, pid: int) -> Reading[int]:
         """Memory of one process on the device. As `nvidia-smi --query-compute-apps=pid,used_memory`.
 
-        In a container the driver lists the host's process ids, so ours is usually absent: `pid_not_listed`.
+        In a container the driver lists the host's process ids: where none of those it lists is one here, the reason
+        is `pid_namespace`, else `pid_not_listed`.
         """
         handle = self._call("nvmlDeviceGetHandleByUUID", uuid)
         if handle.value is None:
@@ -142,11 +147,31 @@ class Nvml:
             return listed.without_value()
         mine = [process for process in listed.value if getattr(process, "pid", None) == pid]
         if not mine:
-            return Reading(None, "pid_not_listed")
+            return Reading(None, _why_not_listed([getattr(process, "pid", None) for process in listed.value]))
         used = getattr(mine[0], "usedGpuMemory", None)
         if not isinstance(used, int) or not 0 < used < MAX_PLAUSIBLE_BYTES:
             return Reading(None, "not_available", str(used))
         return Reading(used)
+
+    def processes(self, uuid: str) -> Reading[tuple[tuple[int, int | None], ...]]:
+        """Process ids on the device as the driver numbers them, each with its bytes, None where it does not say."""
+        handle = self._call("nvmlDeviceGetHandleByUUID", uuid)
+        if handle.value is None:
+            return handle.without_value()
+        listed = self._call("nvmlDeviceGetComputeRunningProcesses", handle.value)
+        if listed.value is None:
+            return listed.without_value()
+        found = []
+        for process in listed.value:
+            pid, used = getattr(process, "pid", None), getattr(process, "usedGpuMemory", None)
+            if isinstance(pid, int):
+                known = isinstance(used, int) and 0 < used < MAX_PLAUSIBLE_BYTES
+                found.append((pid, used if known else None))
+        return Reading(tuple(found))
+
+    def ask(self, name: str, *arguments: Any) -> Reading[Any]:
+        """Any other question to the library, by the name of its function."""
+        return self._call(name, *arguments)
 
     def close(self) -> None:
         """Let go of the library."""
@@ -229,6 +254,14 @@ class Nvml:
             return Reading(None, reason, f"{type(error).__name__}: {error}")
 
 
+def _why_not_listed(pids: list[Any], proc: Path = PROC) -> str:
+    """Whether the processes that the driver lists are known here at all."""
+    if not pids or not proc.is_dir():
+        return "pid_not_listed"
+    here = any((proc / str(pid)).exists() for pid in pids)
+    return "pid_not_listed" if here else "pid_namespace"
+
+
 def _text(reading: Reading[Any]) -> Reading[str]:
     value = reading.value
     if value is None:
@@ -244,9 +277,12 @@ def _plausible(info: Any) -> Reading[Memory]:
         return Reading(None, "not_available", f"total {total}, used {used}, free {free}")
     if not 0 < total < MAX_PLAUSIBLE_BYTES or not 0 <= used <= total or not 0 <= free <= total:
         return Reading(None, "implausible", f"total {total}, used {used}, free {free}")
-    reserved = getattr(info, "reserved", 0)
-    kept = reserved if isinstance(reserved, int) and 0 <= reserved < total else 0
-    return Reading(Memory(total_bytes=total - kept, used_bytes=min(used, total - kept), free_bytes=free))
+    reserved = getattr(info, "reserved", None)
+    kept = reserved if isinstance(reserved, int) and 0 <= reserved < total else None
+    usable = total - (kept or 0)
+    return Reading(
+        Memory(total_bytes=usable, used_bytes=min(used, usable), free_bytes=free, reserved_bytes=kept)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

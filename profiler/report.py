@@ -13,8 +13,21 @@ from planner.ledger import Category, Entry, Layer, Ledger, Phase, make_ledger
 from planner.units import MIB
 from profiler.documents import Bytes, DeviceKind, MeasuredPhase, Options, Remark, Seconds, ShortText, Strict
 from profiler.events import Sample
+from profiler.report_parts import (
+    MAX_CARDS,
+    MAX_RANKS,
+    MAX_STEPS,
+    CardSeries,
+    Communication,
+    Overhead,
+    Program,
+    RankFigures,
+    StepMemory,
+)
 
-REPORT_VERSION: Final = 1
+REPORT_VERSION: Final = 2
+READ_VERSIONS: Final = (1, 2)
+"""Version 1 has no program, memory by step, ranks or cards."""
 MAX_REPORT_BYTES: Final = 8 * MIB
 MAX_SAMPLES: Final = 2_000
 MAX_LARGEST: Final = 40
@@ -154,45 +167,58 @@ class Report(Strict):
         kind: Marks the file.
         version: Of the format.
         created_at: UTC, ISO 8601.
-        scenario: What was run, every default filled in.
+        scenario: What was run, every default filled in; empty where a program of one's own was watched.
         config: The model's config.json keys.
         options: How it was measured.
         environment: Where.
-        outcome: Whether the steps ran to their end. Out of memory is a result.
+        program: What was watched.
+        outcome: Whether the steps ran to their end. Out of memory is a result; `failed`: the program raised;
+            `interrupted`: it was ended, or its device was lost, and this is what was measured before.
         out_of_memory: Where it ran out, None if it did not.
         phases: In order; an unfinished step has fewer.
         resting_allocated_bytes: Between two steps, optimizer states in place; None if no step was finished.
         resting_reserved_bytes: The allocator's segments then, None on CPU.
-        params_total: Elements of the model's parameters, shared ones once.
+        params_total: Elements of the model's parameters, shared ones once; None where only the driver was asked.
         params_trainable: Elements of those that receive gradients.
         readings: Of the device.
         memory_stats: `torch.cuda.memory_stats()`, empty on CPU.
         memory_summary: `torch.cuda.memory_summary()`, empty on CPU.
         samples: Readings beside the steps.
         steps: Times.
+        memory_by_step: Memory of each sampled step, thinned evenly; what a leak is seen in.
+        overhead: What the hook took, None where no hook ran.
+        communication: Of one step of this rank, None where there was one rank or none was followed.
+        ranks: Every rank of a job of several, in order; empty for one.
+        cards: Cards over time where the driver was read.
         predicted_bytes: Peak that the plan expected when the job was started.
         remarks: What could not be read or was done differently than asked.
     """
 
     kind: Literal["headroom_measurement"] = "headroom_measurement"
-    version: Literal[1] = REPORT_VERSION
+    version: Literal[1, 2] = REPORT_VERSION
     created_at: ShortText
     scenario: dict[str, Any]
     config: dict[str, Any]
     options: Options
     environment: Environment
-    outcome: Literal["completed", "out_of_memory"] = "completed"
+    params_total: Annotated[int, Field(ge=0)] | None = None
+    params_trainable: Annotated[int, Field(ge=0)] | None = None
+    program: Program = Program()
+    outcome: Literal["completed", "out_of_memory", "failed", "interrupted"] = "completed"
     out_of_memory: OutOfMemory | None = None
     phases: tuple[PhaseFigures, ...] = ()
     resting_allocated_bytes: Bytes | None = None
     resting_reserved_bytes: Bytes | None = None
-    params_total: Annotated[int, Field(ge=0)]
-    params_trainable: Annotated[int, Field(ge=0)]
     readings: DeviceReadings = DeviceReadings()
     memory_stats: dict[str, int] = Field(default_factory=dict)
     memory_summary: Annotated[str, Field(max_length=100_000)] = ""
     samples: Annotated[tuple[Sample, ...], Field(max_length=MAX_SAMPLES)] = ()
     steps: tuple[StepTime, ...] = ()
+    memory_by_step: Annotated[tuple[StepMemory, ...], Field(max_length=MAX_STEPS)] = ()
+    overhead: Overhead | None = None
+    communication: Communication | None = None
+    ranks: Annotated[tuple[RankFigures, ...], Field(max_length=MAX_RANKS)] = ()
+    cards: Annotated[tuple[CardSeries, ...], Field(max_length=MAX_CARDS)] = ()
     predicted_bytes: Bytes | None = None
     remarks: tuple[Remark, ...] = ()
 
@@ -271,7 +297,8 @@ def report_from(document: object) -> Report:
     """
     if not isinstance(document, dict) or document.get("kind") != "headroom_measurement":
         raise ReportError("wrong_kind", "kind")
-    if document.get("version") != REPORT_VERSION:
+    version = document.get("version")
+    if type(version) is not int or version not in READ_VERSIONS:
         raise ReportError("wrong_version", "version", str(document.get("version"))[:40])
     try:
         return Report.model_validate_json(json.dumps(document, allow_nan=False))

@@ -53,3 +53,26 @@ def _row_line(label: str, row: Row) -> str:
 
 def _mib(size_bytes: int | None) -> str:
     return "-" if size_bytes is None else f"{size_bytes / MIB:.2f}"
+
+
+def program_lines(report: Report) -> Iterator[str]:
+    """A report without a prediction: program, steps, overhead, ranks, cards, remarks."""
+    where, program = report.environment, report.program
+    yield f"{program.way} {program.name}: {report.outcome}; {where.device_name}" + (
+        f", torch {where.torch}" if where.torch else ""
+    )
+    for figures in report.phases:
+        peak = figures.peak_allocated_bytes
+        yield f"  {figures.phase:16}{_mib(peak):>12} MiB allocated{figures.time_s:10.4f} s"
+    if report.memory_by_step:
+        last = report.memory_by_step[-1]
+        yield f"  {last.step} steps, the last {last.time_s:.4f} s; resident {_mib(last.resident_bytes)} MiB"
+    if report.overhead is not None and report.overhead.frac is not None:
+        yield f"  the hook took {report.overhead.frac:.2%} of the {report.overhead.sampled} sampled steps"
+    for rank in report.ranks:
+        yield f"  rank {rank.rank}: {rank.outcome}, {_mib(rank.peak_allocated_bytes)} MiB {rank.detail}".rstrip()
+    for card in report.cards:
+        lost = f", lost after {card.lost_at_s:.0f} s" if card.lost_at_s is not None else ""
+        yield f"  card {card.index} {card.name}: at most {_mib(card.peak_bytes)} of {_mib(card.total_bytes)} MiB{lost}"
+    for remark in report.remarks:
+        yield remark_line(remark)

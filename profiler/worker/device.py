@@ -70,5 +70,5 @@ class Device:
         self._note("process", self._nvml.process_bytes(self.uuid, os.getpid()))
 
     def _note(self, what: str, reading: Reading[Any]) -> None:
-        if reading.value is None and reading.reason != "pid_not_listed":
+        if reading.value is None and reading.reason not in {"pid_not_listed", "pid_namespace"}:
             self._remarks.append(Remark(code="not_read", params={"what": what, "reason": reading.reason}))

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAVY_FOR_A_COMMAND_LINE = ("streamlit", "pandas", "plotly", "pyarrow")
-IN_THE_CHILD_PROCESS = ("profiler.worker", "profiler.trace.child")
+IN_THE_CHILD_PROCESS = (
+    *("profiler.worker", "profiler.trace.child", "profiler.hook.site", "profiler.hook.attach"),
+    *("profiler.hook.everywhere", "profiler.hook.follow", "profiler.hook.inside", "profiler.hook.memory"),
+    *("profiler.hook.snapshots", "profiler.hook.watcher"),
+)
 
 PROGRAM = """
 import importlib, importlib.abc, importlib.machinery, json, sys

@@ -36,6 +36,19 @@ EXTRA = {
     "profiler.__main__": frozenset({"hardware_db"}),
     "profiler.worker": TORCH_FAMILY,  # the child process
     "profiler.trace.child": TORCH_FAMILY,  # the tracing child process
+    "profiler.hook.site": frozenset({COMPUTED}),  # loads the hook apart from the program's modules
+    **dict.fromkeys(  # inside the program that is watched
+        (
+            *(
+                "profiler.hook.attach",
+                "profiler.hook.everywhere",
+                "profiler.hook.follow",
+                "profiler.hook.inside",
+            ),
+            *("profiler.hook.memory", "profiler.hook.snapshots", "profiler.hook.watcher"),
+        ),
+        TORCH_FAMILY,
+    ),
     "profiler.trace.child.user_module": frozenset(
         {COMPUTED}
     ),  # a user's own model, named on the command line

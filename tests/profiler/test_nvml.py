@@ -209,7 +209,8 @@ def _process(pid: int, used: Any) -> SimpleNamespace:
         ([_process(PID, 5 * MIB)], 5 * MIB, ""),
         ([_process(1, 9), _process(PID, 7)], 7, ""),
         ([], None, "pid_not_listed"),
-        ([_process(31_337, 9 * MIB)], None, "pid_not_listed"),  # a container: the host's process ids
+        ([_process(2**31 - 2, 9 * MIB)], None, "pid_namespace"),  # a container: the host's process ids
+        ([_process(1, 9 * MIB)], None, "pid_not_listed"),  # a neighbour that is known here
         ([_process(PID, None)], None, "not_available"),
         ([_process(PID, 0)], None, "not_available"),  # a live process cannot use nothing
         ([_process(PID, 2**64 - 1)], None, "not_available"),

@@ -62,7 +62,7 @@ def _changed(*path: str | int, value: object) -> bytes:
         (b"{}", "wrong_kind", "kind"),
         (b" " * (MAX_REPORT_BYTES + 1), "too_large", ""),
         (_changed("kind", value="plan"), "wrong_kind", "kind"),
-        (_changed("version", value=2), "wrong_version", "version"),
+        (_changed("version", value=3), "wrong_version", "version"),
         (_changed("params_total", value=-1), "bad_value", "params_total"),
         (_changed("params_total", value="7"), "bad_value", "params_total"),
         (_changed("surprise", value=1), "bad_value", "surprise"),

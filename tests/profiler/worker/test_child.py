@@ -51,6 +51,7 @@ def check_report(device: DeviceKind) -> Report:
         *("rest", "forward", "loss", "backward", "optimizer_step")
     ]
     params = report.params_total
+    assert params is not None
     assert report.params_trainable == params
     for figures in report.phases:
         allocated = sum(group.bytes for group in figures.groups if group.layer == "allocated")

@@ -1,0 +1,1 @@
+"""The folder that goes on the path of a watched program."""
