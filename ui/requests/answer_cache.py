@@ -13,7 +13,7 @@ CLAIMED_FRAC = 0.38
 
 def draw(words: Words) -> None:
     """Hits and times from the user, then requests, first token and replicas."""
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         rate = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
         hits = (own_number(words, "hit_percent", 25.0, step=5.0, format_="%.0f") or 0.0) / 100
         local = (own_number(words, "local_percent", 80.0, step=5.0, format_="%.0f") or 0.0) / 100

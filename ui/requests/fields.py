@@ -10,7 +10,7 @@ from ui.words import Words
 
 _OWN: Final = "requests_own"
 _EDITED: Final = "requests_edited"
-WIDTH_PX: Final = 172
+WIDTH_PX: Final = 154
 """Of a field: two of them side by side on a phone."""
 
 

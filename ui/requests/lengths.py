@@ -31,7 +31,7 @@ MOST_LISTED = 1000
 
 def draw(question: Question, words: Words) -> None:
     """The distribution, then what each way of taking room makes of it."""
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         given = _distribution(words)
         prompt_percent = own_number(
             words, "prompt_percent", round(100 * lengths.CHAT_PROMPT_FRAC), step=5.0, format_="%.0f"

@@ -46,7 +46,7 @@ def _row(row: Row, words: Words) -> list[str]:
 
 def prefill(question: Question, words: Words) -> None:
     """Working memory and steps by the size of a step."""
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         prompt = whole_of(words, "workload.prompt_tokens", PROMPT_TOKENS, step=256)
     rows = chunks.by_size(question.plan.scenario, answers.tables(), prompt_tokens=prompt)
     if not rows:

@@ -35,7 +35,7 @@ def traffic(profile: str, peak_per_s: float) -> tuple[float, ...]:
 def draw(question: Question, words: Words) -> None:
     """Rules and traffic from the user, then the day."""
     cheapest = _cheapest(question.plan.worst.gpu_id)
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         profile = own_choice(words, "profile", PROFILES)
         peak = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
         capacity = own_number(words, "capacity", None, step=0.5, format_="%.2f")

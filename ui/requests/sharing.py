@@ -13,7 +13,7 @@ from ui.words import Words
 
 def draw(question: Question, words: Words) -> None:
     """A common beginning, several answers, beams."""
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         whole_of(words, "workload.prompt_tokens", PROMPT_TOKENS, step=256)
         whole_of(words, "workload.output_tokens", ANSWER_TOKENS, step=64)
         prefix = whole_of(words, "workload.shared_prefix_tokens", 0, step=128)

@@ -29,7 +29,7 @@ def draw(question: Question, words: Words) -> None:
 
 def _cache(question: Question, words: Words) -> None:
     st.html(parts.section(words("requests.tiers.title"), words("requests.tiers.note")))
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         given = {place: _tier(place, question, words) for place in PLACES}
         reused = whole_of(words, "workload.shared_prefix_tokens", question.prompt_tokens, step=128)
     asked = tuple(tier for tier in given.values() if tier is not None)
@@ -114,7 +114,7 @@ def _pool_gib(question: Question) -> float | None:
 def _memories(question: Question, words: Words) -> None:
     """Where the bytes of this plan lie when the card is full, and what a step loses by it."""
     st.html(parts.section(words("requests.spill.title"), words("requests.spill.note")))
-    with st.container(key="requests_fields_spill", horizontal=True, gap="small"):
+    with st.container(key="requests_fields_spill", horizontal=True, gap="small", vertical_alignment="bottom"):
         peer = own_number(words, "peer_gib", 0.0, step=8.0, format_="%.0f")
     worst, host = question.plan.worst, question.plan.resolved.hardware.host_memory_gib
     read = sum(entry.bytes for entry in worst.ledger.entries if entry.category in READ)

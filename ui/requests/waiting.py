@@ -26,7 +26,7 @@ MOST_AT_ONCE: Final = 256
 
 def draw(question: Question, words: Words) -> None:
     """Times of a step from the user, then each way of batching."""
-    with st.container(key="requests_fields", horizontal=True, gap="small"):
+    with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         alone = own_number(words, "step_ms", None, step=1.0, format_="%.1f")
         further = own_number(words, "further_ms", 0.1, step=0.1, format_="%.2f")
         whole_of(words, "workload.output_tokens", ANSWER_TOKENS, step=64)
