@@ -21,7 +21,7 @@ from planner.memory.serving_vllm import (
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Scenario
-from planner.units import MIB, round_up
+from planner.units import MIB, ceil_div, round_up
 
 PAGE_TOKENS = {"tensorrt_llm": 32, "mlc_llm": 16}
 
@@ -31,7 +31,7 @@ def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
     asked = demand(scenario, model, share)
     return [
         *weight_entries(share, scenario, model),
-        working_entry(share, model, asked, tables),
+        working_entry(share, scenario, model, asked, tables),
         *graph_entries(share, scenario, model, asked, tables),
         *kv_entries(share, scenario, model, asked),
         *cross_entries(share, scenario, model, asked),
@@ -39,8 +39,11 @@ def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
     ]
 
 
-def working_entry(share: Share, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
-    """The widest moment of a step, or every running sequence's logits in 32 bit beside 16-bit ones."""
+def working_entry(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables) -> Entry:
+    """The widest moment of a step, or every running sequence's logits in 32 bit beside 16-bit ones.
+
+    Models with a bias on their scores hold every head's scores of the prompt.
+    """
     width = forward_width(share, model)
     tokens = min(asked.prefill_tokens, asked.batched_tokens)
     formula = "T*(m + a*h)*2"
@@ -50,15 +53,39 @@ def working_entry(share: Share, model: ModelSpec, asked: Demand, tables: Tables)
     if share.holds_head and model.head is not None:
         formula = f"max({formula}, B*V*(2 + 4 + 4))"
         symbols = (*symbols, ("B", asked.sequences), ("V", model.vocab_size))
+    scored = _scored_prompt(scenario, model, asked)
+    if scored is not None:
+        prompts, length, heads = scored
+        formula = f"max({formula}, P*H*n*n*(2 + 2 + 4 + 4))"
+        symbols = (*symbols, ("P", prompts), ("n", length), ("H", heads))
     return entry(
         Category.ACTIVATIONS,
         "activation_peak",
         formula,
         symbols,
-        "forward_working_set",
+        "eager_position_bias" if scored else "forward_working_set",
         phases=WORKING,
         estimate=True,
     )
+
+
+POSITION_BIAS: Final = frozenset({"t5", "mt5", "umt5", "switch_transformers"})
+"""Models whose attention adds a learned bias to every score, for which no fused kernel is used."""
+
+
+def _scored_prompt(scenario: Scenario, model: ModelSpec, asked: Demand) -> tuple[int, int, int] | None:
+    """Prompts, their length and the heads whose scores stand at once; None where attention is fused.
+
+    The bias, scores in 16 bit, the same in 32 bit and their softmax. TGI warms up with prompts of the longest
+    length that together fill a prefill.
+    """
+    if model.model_type not in POSITION_BIAS or not model.layers:
+        return None
+    heads = model.layers[0].attention.num_heads
+    if scenario.runtime.name == "tgi":
+        return ceil_div(asked.batched_tokens, asked.longest_tokens), asked.longest_tokens, heads
+    prompt = (scenario.workload.prompt_tokens if scenario.workload else None) or asked.context_tokens
+    return asked.sequences, prompt, heads
 
 
 KEEPS_EVERY_LOGIT_UNTIL: Final = (0, 4, 7)

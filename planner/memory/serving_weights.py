@@ -188,6 +188,11 @@ def _tower_mlp_frac(model: ModelSpec) -> float:
     return inner / (inner + 2 * hidden)
 
 
+def _kept_in_fp32(linear: Linear, model: ModelSpec) -> bool:
+    """T5's second feed-forward matrix, which overflows in fp16 (`_keep_in_fp32_modules` of its class)."""
+    return model.model_type in {"t5", "mt5", "umt5", "switch_transformers"} and linear.name == "wo"
+
+
 def engine_elements(
     share: Share,
     model: ModelSpec,
@@ -211,7 +216,7 @@ def engine_elements(
         if linear.part is Part.EXPERTS:
             return experts
         if base.family == "plain":
-            return base
+            return FORMATS["fp32"] if base.id == "fp16" and _kept_in_fp32(linear, model) else base
         return base if linear.quantizable and not (base.experts_only and model.has_experts) else plain
 
     elements: Elements = {}

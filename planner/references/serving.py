@@ -101,6 +101,12 @@ REFERENCES: dict[str, Reference] = {
         _TRUTH,
         "published_measurement",
     ),
+    "eager_position_bias": Reference(
+        "T5Attention of Transformers and TGI",
+        "scores plus position bias, softmax in fp32; 9.66 GiB held and 4.83 GiB wanted in the report",
+        "https://github.com/huggingface/text-generation-inference/issues/563",
+        "published_measurement",
+    ),
     "sglang_cuda_graphs": Reference(
         "SGLang CUDA graph runner",
         "capture order, output buffers; bytes a graph and layer as in vLLM",

@@ -224,6 +224,27 @@ def test_encoder_decoders_keep_the_prompts_keys_for_every_layer() -> None:
     assert ledger.total("kv_cache") == 2 * 6 * layer * (128 + 100)
 
 
+FLAN_T5_XL: Config = {
+    "model_type": "t5", "d_model": 2048, "num_layers": 24, "num_decoder_layers": 24, "num_heads": 32,
+    "d_kv": 64, "d_ff": 5120, "vocab_size": 32128, "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("length", "batch", "prompts"), [(4501, 8192, 2), (1024, 4096, 4), (4096, 4096, 1)])
+def test_t5_holds_every_heads_scores(length: int, batch: int, prompts: int) -> None:
+    """Published for flan-t5-xl: of 12 bytes a score, the last 4 (4.83 GiB) are refused on 24 GB."""
+    settings: Config = {
+        "gpu": "a10g-24gb",
+        "max_model_len": length,
+        "batched_tokens": batch,
+        "weights": "fp16",
+    }
+    made = serve(FLAN_T5_XL, "tgi", **settings)
+    assert made.devices[0].ledger.total("activation_peak") == prompts * 32 * length**2 * 12
+    assert (made.devices[0].peak_bytes > (made.devices[0].usable_bytes or 0)) is (length == 4501)
+
+
 # --- gaps
 
 
