@@ -107,8 +107,11 @@ def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Table
 
 
 def _fullest(devices: tuple[DevicePlan, ...]) -> int:
-    """The group with the least headroom; where no capacity is known, the one with the highest peak."""
-    known = [i for i, d in enumerate(devices) if d.headroom_bytes is not None]
+    """The group with the least headroom; where no capacity is known, the one with the highest peak.
+
+    A card that was given nothing to hold is left out, however small it is.
+    """
+    known = [i for i, d in enumerate(devices) if d.headroom_bytes is not None and d.peak_bytes]
     if known:
         return min(known, key=lambda i: devices[i].headroom_bytes or 0)
     return max(range(len(devices)), key=lambda i: devices[i].peak_bytes)

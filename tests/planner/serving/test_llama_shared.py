@@ -76,3 +76,15 @@ def test_sequences_times_their_length_are_the_cache(
     if context is None and sequences and prompt:
         assert found.concurrency * (1 + 1e-9) >= sequences
         assert found.context_tokens == prompt
+
+
+def test_a_card_without_a_layer_is_not_the_fullest() -> None:
+    """Layers by free memory: a card of 8 GB beside one of 288 GB gets none."""
+    made = serve(
+        llama(),
+        "llama_cpp",
+        devices=[{"gpu": "gb300-nvl72-288gb"}, {"gpu": "rtx-3070-8gb"}],
+        max_model_len=4096,
+    )
+    assert made.devices[1].peak_bytes == 0
+    assert made.worst.peak_bytes > 0
