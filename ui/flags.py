@@ -20,7 +20,7 @@ def draw_flags(plan: Plan, words: Words) -> None:
             st.code(command.file_text, language=None)
         if command.text:
             st.html(parts.section(words("flags.command")))
-            st.code(command.text, language="bash")
+            st.code(command.text, language=None)
         if command.remarks:
             items = parts.bullets(_remark(code, value, words) for code, value in command.remarks)
             st.html(f'<div class="p m">{items}</div>')
