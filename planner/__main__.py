@@ -1,4 +1,4 @@
-"""The command line: `python -m planner plan | schema | models | gpus | score | link`.
+"""The command line: `python -m planner plan | schema | models | gpus | score | link | diagnose`.
 
 Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given
 value and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
@@ -9,14 +9,15 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from planner.units import MIB
 
 if TYPE_CHECKING:
     from planner.issues import Issue
+    from planner.plan_types import Plan
     from planner.scenario import Scenario
 
 BAD_INPUT: Final = 2
@@ -92,6 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--json", action="store_true", help="every row, what has no answer, and the summary")
     link = add("link", _link, "Print the share link text of a scenario file.")
     link.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
+    told = add("diagnose", _diagnose, "Say why a run failed, from its message or log.")
+    told.add_argument("file", metavar="FILE", help="a message or a log of any length; - reads standard input")
+    told.add_argument("--scenario", metavar="FILE", help="the question that was run, to name the tensor")
+    told.add_argument("--json", action="store_true", help="everything that was found, sizes in bytes")
     return parser
 
 
@@ -179,6 +184,45 @@ def _link(options: argparse.Namespace) -> Iterable[str]:
         return [encode(read_scenario(options.file))]
     except ScenarioError as refusal:
         raise bad_scenario(refusal.issues) from refusal
+
+
+def _diagnose(options: argparse.Namespace) -> Iterable[str]:
+    from planner.diagnose import diagnose, read  # noqa: PLC0415
+    from planner.diagnose.scan import decoded  # noqa: PLC0415
+
+    plan = _planned(options.scenario) if options.scenario else None
+    try:
+        if options.file == STDIN:
+            reading = read(decoded(_blocks(sys.stdin.buffer)))
+        else:
+            with Path(options.file).open("rb") as stream:
+                reading = read(decoded(_blocks(stream)))
+    except OSError as problem:
+        raise InputError(f"{options.file}: can't be read: {problem.strerror or problem}") from problem
+    found = diagnose(reading, plan)
+    if options.json:
+        from planner.diagnose.document import as_json  # noqa: PLC0415
+
+        return [json.dumps(as_json(found), indent=2, ensure_ascii=False)]
+    from planner.cli_diagnose import diagnosis_lines  # noqa: PLC0415
+
+    return diagnosis_lines(found)
+
+
+def _planned(name: str) -> "Plan":
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.estimate import plan  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    try:
+        return plan(read_scenario(name), load_tables())
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    while block := stream.read(MIB):
+        yield block
 
 
 def read_scenario(name: str) -> "Scenario":

@@ -7,7 +7,7 @@ ordered codes. Nothing here raises on a text, whatever it holds; time and memory
 
 from planner.diagnose.diagnosis import Diagnosis, diagnose
 from planner.diagnose.record import Process, Record
-from planner.diagnose.scan import Reading, read, read_text
+from planner.diagnose.scan import Reading, read, read_whole
 from planner.diagnose.sizes import Size
 
-__all__ = ["Diagnosis", "Process", "Reading", "Record", "Size", "diagnose", "read", "read_text"]
+__all__ = ["Diagnosis", "Process", "Reading", "Record", "Size", "diagnose", "read", "read_whole"]

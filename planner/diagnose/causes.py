@@ -112,9 +112,13 @@ def _of_message(record: Record, layers: Layers) -> Why:
     cached = unallocated_of(record)
     if (live is not None and live > whole) or record.fact("own_unknown"):
         return Why(cause=Cause.DRIVER_SPILL, certain=live is not None and live > whole)
+    taken = (live or 0) + (cached.bytes if cached is not None else 0) + (request or 0)
+    is_capped = allowed is not None and live is not None and taken > allowed - allowed // 100
+    if is_capped and free >= (request or 0):
+        return Why(cause=Cause.FRACTION_CAP)
     if found := _not_alone(layers, whole):
         return found
-    if allowed is not None and live is not None and live + (request or 0) > allowed - allowed // 100:
+    if is_capped:
         return Why(cause=Cause.FRACTION_CAP)
     if request is None:
         return Why(cause=Cause.DEMAND, certain=False)

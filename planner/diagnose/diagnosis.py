@@ -9,7 +9,7 @@ from planner.diagnose.layers import Layers, layers_of, unallocated_of
 from planner.diagnose.phases import phase_of
 from planner.diagnose.record import Fact, Record
 from planner.diagnose.remarks import LATE_STEPS, Remark, remarks_of, remarks_on
-from planner.diagnose.scan import Reading, read_text
+from planner.diagnose.scan import Reading, read_whole
 from planner.diagnose.tensors import Match, Tensor, is_small, matches, named, tensors_of
 from planner.ledger import Layer, Phase
 from planner.plan_types import DevicePlan, Plan
@@ -88,7 +88,7 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         reading: What was read, or a text.
         plan: The plan that was run, if there is one.
     """
-    reading = read_text(reading) if isinstance(reading, str) else reading
+    reading = read_whole(reading) if isinstance(reading, str) else reading
     record = _chosen(reading)
     layers = layers_of(record) if record is not None else None
     recovered = any(r.form == "llama_cpp_retry" for r in reading.records) and not any(

@@ -168,6 +168,8 @@ def _applies(code: str, plan: Plan) -> bool:
     """Whether a change is still to be made in this plan; what is done outside of a plan always is."""
     asked = plan.resolved
     training, sharding = asked.training, asked.parallel.sharding
+    parallel = asked.parallel
+    is_alone = asked.hardware.num_devices <= parallel.tensor * parallel.pipeline * parallel.context
     done = {
         "fused_loss": training.loss == "fused_linear",
         "flash_attention": training.attention != "eager",
@@ -178,9 +180,9 @@ def _applies(code: str, plan: Plan) -> bool:
         "offload": asked.parallel.offload.optimizer != "none",
         "lora": asked.task != "full",
         "qlora": asked.task != "lora",
-        "zero1": sharding != "none",
-        "zero2": sharding not in {"none", "zero1"},
-        "zero3": sharding not in {"none", "zero1", "zero2"},
+        "zero1": sharding != "none" or is_alone,
+        "zero2": sharding not in {"none", "zero1"} or is_alone,
+        "zero3": sharding not in {"none", "zero1", "zero2"} or is_alone,
         "move_layer": asked.parallel.pipeline == 1,
     }
     return not (done.get(code, False) or (code in done and not asked.is_training))

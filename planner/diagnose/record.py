@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.sizes import Size
+from planner.units import GIB, KIB
 
 Fact = int | float | str
 
-MOST_PROCESS_BYTES: Final = 2**40
+MOST_PROCESS_BYTES: Final = KIB * GIB
 """More than any card has: drivers that can't tell print all ones (WSL, Windows)."""
 
 

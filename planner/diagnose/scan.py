@@ -105,7 +105,7 @@ class _Stretch:
     failure: bool
 
 
-def read_text(text: str) -> Reading:
+def read_whole(text: str) -> Reading:
     """Read a text. Never raises."""
     return read(text[start : start + BLOCK] for start in range(0, max(1, len(text)), BLOCK))
 

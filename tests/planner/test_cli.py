@@ -10,7 +10,10 @@ import pytest
 
 from planner.__main__ import main
 from planner.checks.codes import CODES
+from planner.cli_diagnose import CAUSES, IDENTITIES
 from planner.cli_text import CATEGORIES, PHASES, SENTENCES, VERDICTS, names_in, sentence
+from planner.diagnose.causes import Cause
+from planner.diagnose.layers import Identity
 from planner.issues import Issue
 from planner.ledger import Category, Phase
 from planner.plan_types import Verdict
@@ -243,3 +246,42 @@ def test_warnings_are_in_the_text(tmp_path: Path, said: Any) -> None:
     code, out, _ = said("plan", changed(tmp_path, training=training))
     assert code == 0
     assert "warning: training.sequence_length: 200,000 tokens; the model was made for 131,072" in out
+
+
+# --- diagnose
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 5 has a total capacity of 39.39 GiB "
+    "of which 1.21 GiB is free. Process 21877 has 38.18 GiB memory in use. Of the allocated memory 37.23 GiB is "
+    "allocated by PyTorch, and 430.00 MiB is reserved by PyTorch but unallocated."
+)
+
+
+def test_a_message_is_diagnosed_beside_its_question(tmp_path: Path, said: Any) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(OOM, encoding="utf-8")
+    scenario = str(ROOT / "examples" / "llama-8b-six-unequal-cards.json")
+    code, out, err = said("diagnose", str(path), "--scenario", scenario)
+    assert (code, err) == (0, "")
+    assert out.startswith("Demand:")
+    assert "b*s*V*4 = 2,101,346,304 bytes" in out
+    assert "equals the capacity" in out
+    code, out, _ = said("diagnose", str(path), "--scenario", scenario, "--json")
+    assert json.loads(out)["tensor"]["name"] == "logits_fp32"
+
+
+def test_a_log_comes_by_pipe_in_any_encoding() -> None:
+    done = run("diagnose", "-", "--json", stdin=b"\xff\xfa\n" * 1000 + OOM.encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["record"]["line"] == 1001
+
+
+def test_a_log_that_is_not_there_is_said(tmp_path: Path, said: Any) -> None:
+    code, out, err = said("diagnose", str(tmp_path / "none.log"))
+    assert (code, out) == (2, "")
+    assert "can't be read" in err
+
+
+def test_every_cause_and_layer_has_its_words() -> None:
+    assert {cause.value for cause in Cause} == set(CAUSES)
+    assert set(Identity) == set(IDENTITIES)

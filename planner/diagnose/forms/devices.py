@@ -52,6 +52,9 @@ def find(passage: Passage) -> Iterator[Record]:
             yield _query(line, query)
         elif "|" not in text:
             continue
+        elif process := _PROCESS_LINE.search(text):
+            held = size(process[3], "MiB") if process[3] else None
+            processes.setdefault(int(process[1]), []).append(Process(int(process[2]), held))
         elif named := _NAME_LINE.search(text):
             device, name = int(named[1]), named[2]
         elif mig := _MIG_LINE.search(text):
@@ -59,9 +62,6 @@ def find(passage: Passage) -> Iterator[Record]:
         elif (used := _USE_LINE.search(text)) and name is not None:
             found.append(_card(line, device, name, used[1], used[2]))
             name = None
-        elif process := _PROCESS_LINE.search(text):
-            held = size(process[3], "MiB") if process[3] else None
-            processes.setdefault(int(process[1]), []).append(Process(int(process[2]), held))
     for card in found:
         yield _with_processes(card, processes.get(-1 if card.device is None else card.device, []))
 

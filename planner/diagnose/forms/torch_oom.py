@@ -82,9 +82,9 @@ def _message(passage: Passage, head: re.Match[str]) -> Record:
         sizes |= _named(new, "total", "free")
         device, end = int(new["gpu"]), new.end()
         processes, end = _processes(dense, end)
-        own, end = _own(dense, end)
-        unknown = own is not None and own.bytes >= MOST_PROCESS_BYTES
-        sizes["own"] = None if unknown else own
+        if own := _OWN.match(dense, end):
+            sizes["own"], end = _of_process(own["own"]), own.end()
+            unknown = sizes["own"] is None
         for pattern, names in ((_ALLOWED, ("allowed",)), (_REST, ("allocated", "pool", "unallocated"))):
             if part := pattern.match(dense, end):
                 sizes |= _named(part, *names)
@@ -112,16 +112,15 @@ def _variant(tail: str) -> str:
 def _processes(dense: str, end: int) -> tuple[tuple[Process, ...], int]:
     found = []
     while other := _PROCESS.match(dense, end):
-        held = size(other["held"])
-        is_known = held is not None and held.bytes < MOST_PROCESS_BYTES
-        found.append(Process(int(other["pid"]), held if is_known else None))
+        found.append(Process(int(other["pid"]), _of_process(other["held"])))
         end = other.end()
     return tuple(found), end
 
 
-def _own(dense: str, end: int) -> tuple[Size | None, int]:
-    own = _OWN.match(dense, end)
-    return (None, end) if own is None else (size(own["own"]), own.end())
+def _of_process(printed: str) -> Size | None:
+    """What a process holds; None where the driver could not tell and printed all ones."""
+    held = size(printed)
+    return held if held is not None and held.bytes < MOST_PROCESS_BYTES else None
 
 
 def _named(found: re.Match[str], *names: str) -> dict[str, Size | None]:

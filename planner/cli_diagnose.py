@@ -1,0 +1,127 @@
+"""A diagnosis as text for a terminal."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from planner.cli_report import gib_text
+from planner.diagnose.diagnosis import Diagnosis
+from planner.diagnose.layers import Identity, Layers
+from planner.diagnose.record import Record
+
+CAUSES: Final = {
+    "demand": "Demand: the step needs more than the card has left",
+    "fragmentation": "Fragmentation: the allocator holds enough, in pieces too small",
+    "another_process": "Another process holds the card",
+    "fraction_cap": "A cap set on this process was reached, not the card's end",
+    "shape": "Shape: one tensor of this size cannot be meant",
+    "context_only": "No figures: the driver refused something outside PyTorch's allocator",
+    "driver_limit": "Not capacity: several times the request was free",
+    "driver_spill": "The driver had already spilled into the host's memory",
+    "driver_unreadable": "The driver cannot be read",
+    "host_memory": "The host's memory ran out, not the card's",
+    "kv_too_small": "The KV cache cannot hold one request of the full length",
+    "budget_spent": "The engine's share of the card is spent before the KV cache",
+    "small_card": "The smallest card has no room for its own buffers",
+    "recovered": "Recovered: it was tried again with less",
+    "partial_offload": "Only part of the layers fits on the cards",
+    "engine_minimum": "The engine's own minimum does not fit, though the model would",
+    "pool_by_design": "By design: the engine fills its share of the card with the KV cache",
+    "cached_not_used": "Nothing failed: the allocator keeps memory that no tensor uses",
+    "config_auto": "A configuration with values left to the Trainer",
+    "figures": "Figures, and nothing that failed",
+    "nothing": "Nothing about memory was found in it",
+}
+HELD: Final = {
+    "allocated": "allocated by PyTorch",
+    "unallocated": "reserved, unallocated",
+    "context": "CUDA context, libraries",
+    "others": "another process",
+    "outside": "outside PyTorch",
+    "used": "in use",
+    "driver": "the driver's own",
+    "unnamed": "held by somebody the text does not name",
+    "free": "free",
+}
+IDENTITIES: Final = {
+    Identity.EQUAL: "equals the capacity",
+    Identity.CLOSE: "equals the capacity to 0.1 GiB",
+    Identity.OFF: "does not make up the capacity",
+    Identity.UNCHECKED: "no process figure to check it with",
+    Identity.SPILLED: "more allocated than the card has",
+}
+
+
+def diagnosis_lines(found: Diagnosis) -> Iterator[str]:
+    """Cause, figures, layers with their check, tensor, fixes, what would not help, remarks."""
+    sure = "" if found.why.certain else " (likely; the text does not prove it)"
+    yield f"{CAUSES[found.why.cause.value]}{sure}."
+    if found.record is not None:
+        yield _where(found.record, found.phase)
+        yield from _asked(found)
+    if found.layers is not None:
+        yield ""
+        yield from _layers(found.layers)
+    for title, codes in (
+        ("Fixes, in order", [fix.code for fix in found.fixes]),
+        ("Would not help", [f"{vain.code} ({vain.reason})" for vain in found.vain]),
+        ("Remarks", [_remark(remark.code, dict(remark.params)) for remark in found.remarks]),
+        ("Worked out", [f"{name} = {value}" for name, value in found.figures]),
+    ):
+        if codes:
+            yield ""
+            yield f"{title}:"
+            yield from (f"  {code.replace('_', ' ')}" for code in codes)
+    yield ""
+    yield _read(found)
+
+
+def _where(record: Record, phase: str | None) -> str:
+    parts = [f"line {record.line}", record.form]
+    if record.device is not None:
+        parts.append(f"device {record.device}")
+    if record.rank is not None:
+        parts.append(f"rank {record.rank}")
+    if phase:
+        parts.append(f"in {phase.replace('_', ' ')}")
+    if record.count > 1:
+        parts.append(f"said {record.count} times")
+    return ", ".join(parts)
+
+
+def _asked(found: Diagnosis) -> Iterator[str]:
+    record = found.record
+    request = record.size("request") if record is not None else None
+    if request is not None:
+        missing = found.missing_bytes
+        short = f", {gib_text(missing, 2)} GiB more than was free" if missing and missing > 0 else ""
+        yield f"Asked for {request.printed}, {request.bytes:,} bytes{short}."
+    tensor = found.tensor
+    if tensor is not None:
+        exact = found.matches[0].exact if found.matches else False
+        how = ("exactly" if exact else "within 0.5 %") if found.matches else "the likeliest"
+        values = ", ".join(f"{name} = {value:,}" for name, value in tensor.symbols)
+        name = (tensor.detail or tensor.name).replace("_", " ")
+        yield f"{name}: {tensor.formula} = {tensor.bytes:,} bytes ({values}); {how} of {found.num_tensors}."
+
+
+def _layers(layers: Layers) -> Iterator[str]:
+    for held in layers.held:
+        yield f"{HELD[held.name]:42}{gib_text(held.bytes, 2):>10} GiB  {held.printed or held.basis.value}"
+    if layers.total_bytes is not None:
+        yield f"{'total':42}{gib_text(layers.total_bytes, 2):>10} GiB  {IDENTITIES[layers.identity]}"
+
+
+def _remark(code: str, params: dict[str, object]) -> str:
+    shown = []
+    for name, value in params.items():
+        if name.endswith("_bytes") and isinstance(value, int):
+            shown.append(f"{name.removesuffix('_bytes')} {gib_text(value, 2)} GiB")
+        else:
+            shown.append(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}")
+    return f"{code} ({', '.join(shown)})" if shown else code
+
+
+def _read(found: Diagnosis) -> str:
+    reading = found.reading
+    left = f", {reading.left_out} stretches in the middle passed over" if reading.left_out else ""
+    return f"Lines read: {reading.num_lines:,}; messages and memory lines: {len(reading.records):,}{left}."
