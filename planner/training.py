@@ -16,11 +16,13 @@ from planner.scenario import Scenario
 from planner.training_backward import backward_moments
 from planner.training_cache import cache_entry, hidden_bytes
 from planner.training_flat import flat_gradient_entries
+from planner.training_gather import is_second
 from planner.training_lent import lent_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
 from planner.training_once import once_entries
 from planner.training_overheads import communication_entries, host_need_of, runtime_entries
+from planner.training_second import forward_entries, second_moments
 from planner.training_setup import Setup, setup_for
 from planner.training_states import (
     deepspeed_entries,
@@ -40,6 +42,7 @@ from planner.training_step import (
     offloaded_bytes,
     saved_entries,
 )
+from planner.training_tensor import embedding_gradient_between
 
 __all__ = ["host_need", "trainable_params", "training_ledger", "training_ledgers"]
 
@@ -93,18 +96,18 @@ def _ledger(
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)
     step = Step(share, setup, model, tensors, trained, forms)
-    moments = backward_moments(step)
+    second = is_second(step)
+    moments = second_moments(step) if second else backward_moments(step)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
         *master_entries(setup, groups),
         *state_entries(setup, groups),
         *gradient_entries(setup, groups),
+        *embedding_gradient_between(step),
         *foreach_entries(setup, groups),
         *deepspeed_entries(setup, groups),
         *flattened_entries(setup, groups),
-        *saved_entries(step),
-        *once_entries(step, FORWARD_AND_LOSS),
-        *loss_entries(step),
+        *(forward_entries(step) if second else _forward_and_loss(step)),
         *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
         *held_logits(step),
@@ -117,6 +120,10 @@ def _ledger(
     return make_ledger(
         [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(moments))], TRAINING_PHASES
     )
+
+
+def _forward_and_loss(step: Step) -> list[Entry]:
+    return [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS), *loss_entries(step)]
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:

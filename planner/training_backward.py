@@ -42,7 +42,7 @@ from planner.training_step import (
     layer_entries,
     stored_inputs,
 )
-from planner.training_tensor import embedding_gradient
+from planner.training_tensor import embedding_gradient, tied_gradient
 from planner.units import ceil_div
 
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
@@ -231,6 +231,7 @@ def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
         *id_entries(step, BACKWARD),
         *gradients_so_far(step, step.trained_params),
         *(() if Phase.BACKWARD in gradient_phases(step.setup) else embedding_gradient(step, BACKWARD)),
+        *tied_gradient(step),
         *gathered_entries(step, 0, BACKWARD),
     ]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
@@ -11,6 +12,9 @@ from planner.training_flat import is_flat
 from planner.training_setup import Setup
 from planner.training_step import Step
 from planner.units import ceil_div
+
+COMPOSER_TRAINS: Final = frozenset({"mpt"})
+"""Model types whose published FSDP runs are Composer's (LLM Foundry), which uses the first FSDP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,29 @@ def is_gathered(setup: Setup) -> bool:
     return setup.parallel.sharding == "fsdp" and setup.shard_weights > 1
 
 
+SECOND_FSDP: Final = frozenset({"generic", "torchtitan", "torchtune"})
+"""Runtimes that call `fully_shard`, PyTorch's second FSDP. accelerate (hf_trainer, unless told otherwise), Lightning
+Fabric (litgpt) and Composer wrap modules in the first."""
+TORCHTUNE_SECOND_SINCE: Final = (0, 3)
+TORCHTUNE_SECOND_DATE: Final = (2024, 9)
+FIRST_YEAR: Final = 2019
+
+
+def is_second(step: Step) -> bool:
+    """Whether units are those of PyTorch's second FSDP, without a pipeline's habits.
+
+    torchtune's recipes changed to it with 0.3 of September 2024. The model types with their own fused loss are trained
+    by Composer, on the first.
+    """
+    setup = step.setup
+    if not is_gathered(setup) or setup.runtime not in SECOND_FSDP or step.share.num_stages > 1:
+        return False
+    if setup.runtime == "torchtune" and setup.version:
+        dated = setup.version[0] >= FIRST_YEAR
+        return setup.version >= (TORCHTUNE_SECOND_DATE if dated else TORCHTUNE_SECOND_SINCE)
+    return setup.runtime != "generic" or step.model.model_type not in COMPOSER_TRAINS
+
+
 def stays_gathered(setup: Setup, num_stages: int) -> bool:
     """Whether units stay whole from their first use to the end of the step.
 
@@ -54,6 +81,11 @@ def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[E
         return []
     if stays_gathered(step.setup, step.share.num_stages):
         alive = step.num_layers
+    return whole_units(step, alive, phases)
+
+
+def whole_units(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
+    """The root unit and `alive` layers."""
     setup, size, e = step.setup, units(step, step.held), step.setup.compute_bytes
     root = item(
         Category.COMMUNICATION,

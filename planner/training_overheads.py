@@ -11,7 +11,7 @@ from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
-from planner.training_gather import gathered_entries
+from planner.training_gather import gathered_entries, is_second
 from planner.training_setup import Setup
 from planner.training_states import Group, total, zero3_keeps_buffers
 from planner.training_step import Step
@@ -52,7 +52,12 @@ def communication_entries(step: Step, tensors: Sequence[Tensor], groups: Sequenc
 
 
 def _fsdp(step: Step) -> list[Entry]:
-    """Gathered units of the forward pass and the loss; those of the backward pass belong to its moments."""
+    """Gathered units of the forward pass and the loss; those of the backward pass belong to its moments.
+
+    The second FSDP's forward pass has moments too (`planner.training_second`).
+    """
+    if is_second(step):
+        return []
     return [
         *gathered_entries(step, 2, frozenset({Phase.FORWARD})),
         *gathered_entries(step, 0, frozenset({Phase.LOSS})),

@@ -229,6 +229,16 @@ REFERENCES: dict[str, Reference] = {
         "`foreach_reduce`: gradients are copied into one input in the format they are reduced in",
         PYTORCH + "torch/distributed/_composable/fsdp/_fsdp_collectives.py",
     ),
+    "dtensor_embedding": _source(
+        "PyTorch DTensor",
+        "`RowwiseParallel` on an embedding; `_MaskPartial`: the gradient of all rows, a piece of it as a view",
+        PYTORCH + "torch/distributed/tensor/_ops/_embedding_ops.py",
+    ),
+    "fsdp_second": _source(
+        "PyTorch FSDP2",
+        "`FSDPParamGroup`: `wait_for_unshard` keeps `all_gather_state`; `post_backward` keeps `reduce_scatter_states`",
+        PYTORCH + "torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py",
+    ),
     "fsdp_flat": _source(
         "PyTorch FSDP",
         "`FlatParamHandle`: views are split from the flat parameter; `_post_backward_hook` leaves early in `no_sync`",
