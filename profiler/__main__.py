@@ -19,11 +19,14 @@ from profiler import outside
 from profiler.allocator.settings import AllocatorSettings, parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
+from profiler.ending import ended_from_outside
 from profiler.host_memory import available_bytes
 from profiler.job_types import ExitReason, Snapshot
 from profiler.machine import machine_devices
 from profiler.nvml import Nvml
+from profiler.partial import partial_report
 from profiler.plan_request import Prepared, prepare
+from profiler.rank_place import rank_place
 from profiler.runner import Job, Runner
 from profiler.snapshot.command import report
 from profiler.text_report import comparison_lines, remark_line
@@ -146,26 +149,37 @@ def _run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         _say(_option_errors(error))
         return 2
-    prepared = prepare(made, options.device, _free_bytes(options.device))
+    place = rank_place()
+    prepared = prepare(made, options.device, _free_bytes(options.device), place)
     if prepared.refused or (prepared.too_large is not None and not options.insist):
         for remark in (*prepared.refused, *filter(None, [prepared.too_large])):
             _say(remark_line(remark))
         return 3
-    return _follow(arguments, made, prepared, options)
+    return _follow(arguments, made, prepared, options, 0 if place is None else place.rank)
 
 
-def _follow(arguments: argparse.Namespace, made: Plan, prepared: Prepared, options: Options) -> int:
+def _follow(
+    arguments: argparse.Namespace, made: Plan, prepared: Prepared, options: Options, rank: int
+) -> int:
+    """Run to the end and say what came of it; of several ranks the first one does."""
     job = Runner().start(
         prepared.scenario, options, config=prepared.config, predicted_bytes=prepared.predicted_bytes
     )
-    seen = _wait(job)
+    with ended_from_outside(job):
+        seen = _wait(job)
     if seen.reason is not ExitReason.DONE or seen.report is None:
         _explain(seen)
+        kept = partial_report(seen, prepared.scenario, prepared.config, options, prepared.predicted_bytes)
+        if kept is not None and arguments.json is not None and rank == 0:
+            outside.save(kept, arguments.json)
         return 3 if seen.reason is ExitReason.REFUSED else 1
+    failed = seen.report.outcome == "failed"
+    if rank != 0:
+        return int(failed)
     if arguments.json is not None:
         outside.save(seen.report, arguments.json)
     print("\n".join(comparison_lines(seen.report, compare(made.worst.ledger, seen.report))))
-    return 0
+    return int(failed)
 
 
 def _wait(job: Job) -> Snapshot:

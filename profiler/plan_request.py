@@ -11,7 +11,7 @@ from planner.units import MIB
 from profiler.compare import as_on_cpu, comparable
 from profiler.cpu_kernels import cpu_kernels
 from profiler.documents import DeviceKind, Param, Remark
-from profiler.runnable import why_not_runnable
+from profiler.rank_place import RankPlace, why_not_runnable_here
 
 CHILD_BYTES: Final = 640 * MIB
 """Host memory that the child takes beside its tensors: PyTorch, transformers, PEFT, allocator slack.
@@ -42,22 +42,26 @@ class Prepared:
     too_large: Remark | None = None
 
 
-def prepare(plan: Plan, device: DeviceKind, free_bytes: int | None) -> Prepared:
+def prepare(
+    plan: Plan, device: DeviceKind, free_bytes: int | None, place: RankPlace | None = None
+) -> Prepared:
     """Everything a start needs, and whether it should be made.
 
     Args:
         plan: The plan of the scenario to measure.
         device: Where to run it.
         free_bytes: Free host memory for `cpu`, free device memory for `cuda`; None if not known.
+        place: Which rank of a job this is, None for a job of one. Ranks of one machine share its host memory.
     """
     predicted = predicted_bytes(plan, device)
-    needed = predicted + CHILD_BYTES if device == "cpu" else plan.worst.peak_bytes
+    sharing = 1 if place is None else place.local_world
+    needed = sharing * (predicted + CHILD_BYTES) if device == "cpu" else plan.worst.peak_bytes
     return Prepared(
         scenario=to_document(plan.resolved) | {"model": _model_document(plan)},
         config={key: json.loads(text) for key, text in plan.model.config},
         predicted_bytes=predicted,
         needed_bytes=needed,
-        refused=why_not_runnable(plan.resolved, device),
+        refused=why_not_runnable_here(plan.resolved, device, place),
         too_large=_too_large(plan, device, needed, free_bytes),
     )
 

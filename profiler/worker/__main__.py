@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from planner.scenario import Scenario
 from profiler.documents import Options
 from profiler.events import Failed, Refused, Request, RequestError, parse_request
-from profiler.runnable import why_not_runnable
+from profiler.rank_place import rank_place, why_not_runnable_here
 from profiler.worker.channel import Beat, Channel, end_with_parent, read_first_line
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -28,7 +28,7 @@ def main() -> int:
         channel.send(Failed(reason="bad_request", detail=str(error)[:4000]))
         return 2
     end_with_parent(options.timeout_s)
-    remarks = why_not_runnable(scenario, options.device)
+    remarks = why_not_runnable_here(scenario, options.device, rank_place())
     if remarks:
         channel.send(Refused(remarks=remarks))
         return 0

@@ -66,10 +66,14 @@ class Run:
         self._number = 0
         self._phase: MeasuredPhase = "rest"
         self._total = 0
+        self.outcome = Outcome()
 
     def steps(self, options: Options) -> Outcome:
-        """Run warm-up and measured steps. Running out of memory ends them and is noted, not raised."""
-        outcome = Outcome()
+        """Run warm-up and measured steps. Running out of memory ends them and is noted, not raised.
+
+        What was measured before any other error is in `outcome`.
+        """
+        outcome = self.outcome
         self._total = options.warmup_steps + options.steps
         with ExitStack() as stack:
             stack.enter_context(self._meter.running())

@@ -50,14 +50,15 @@ class TensorMeter:
     Args:
         workload: What runs.
         device: `cpu` or `cuda`.
+        tracker: What follows the tensors, None for the usual one.
     """
 
-    def __init__(self, workload: Workload, device: str) -> None:
+    def __init__(self, workload: Workload, device: str, tracker: Tracker | None = None) -> None:
         self._workload = workload
         self._shapes = shapes_of(workload)
         self._names = {id(p): name for name, p in workload.model.named_parameters()}
         self.tracker: Tracker | None = None
-        self._tracker = Tracker(device)
+        self._tracker = tracker or Tracker(device)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import platform
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +14,17 @@ import transformers
 from planner.scenario import Scenario
 from profiler.documents import Options, Remark
 from profiler.events import Failed, Progress, Refused, Request, Result, Sample, Started
+from profiler.rank_place import rank_place
 from profiler.report import DeviceReadings, Environment, OutOfMemory, Report
+from profiler.report_parts import Communication
 from profiler.worker.channel import Beat, Channel
 from profiler.worker.device import Device
 from profiler.worker.measure import Outcome, Run, with_groups
 from profiler.worker.meters import AllocatorMeter, TensorMeter, cuda_facts, is_out_of_memory
-from profiler.worker.steps import Clock, wall_clock
+from profiler.worker.rank_tracker import RankTracker
+from profiler.worker.ranks import Ranks
+from profiler.worker.steps import Clock, Loop, wall_clock
+from profiler.worker.talk import communication_of
 from profiler.worker.workloads import CannotBuildError, Workload, build
 
 
@@ -37,17 +43,23 @@ def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, 
     )
     device.open_context()
     channel.send(Progress(step=0, steps=0, fraction=0.0, code="building"))
+    place = rank_place()
+    ranks = None if place is None else Ranks(place, scenario, options.device, options.timeout_s)
     try:
-        workload, outcome = _build(scenario, request, options)
+        workload, outcome = _build(scenario, request, options, ranks)
     except CannotBuildError as error:
         channel.send(Refused(remarks=(error.remark,)))
         return 0
+    communication: Communication | None = None
+    problem = ""
     remarks: tuple[Remark, ...] = device.remarks() + (
         _cpu_remarks(scenario) if options.device == "cpu" else ()
     )
-    if workload is not None:
+    if workload is not None and ranks is None:
         outcome, more = _steps(workload, options, channel, beat)
         remarks += more
+    elif workload is not None and ranks is not None:
+        outcome, communication, problem = _rank_steps(workload, options, channel, beat, ranks)
     beat.sample()
     report = _report(
         request,
@@ -58,16 +70,27 @@ def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, 
         environment=_environment(options, device),
         samples=beat.samples(),
         remarks=remarks,
-    )
+    ).model_copy(update={"communication": communication})
+    if problem:
+        told = (*report.remarks, Remark(code="rank_failed", params={"detail": problem[:1000]}))
+        report = report.model_copy(update={"outcome": "failed", "remarks": told})
+    if ranks is not None:
+        report = ranks.exchange(report)
     channel.send(Progress(step=0, steps=0, fraction=1.0, code="writing"))
     beat.stop()
     channel.send(Result(report=report.model_dump(mode="json")))
     return 0
 
 
-def _build(scenario: Scenario, request: Request, options: Options) -> tuple[Workload | None, Outcome]:
+def _build(
+    scenario: Scenario, request: Request, options: Options, ranks: Ranks | None
+) -> tuple[Workload | None, Outcome]:
     try:
-        return build(scenario, request.config, options.device), Outcome()
+        workload = build(scenario, request.config, options.device)
+        if ranks is not None:
+            workload = ranks.divide(workload)
+            ranks.seed(options.seed)
+        return workload, Outcome()
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -94,6 +117,31 @@ def _steps(
         phase: with_groups(figures, tracked.figures.get(phase)) for phase, figures in outcome.figures.items()
     }
     return outcome, ()
+
+
+def _rank_steps(
+    workload: Workload, options: Options, channel: Channel, beat: Beat, ranks: Ranks
+) -> tuple[Outcome, Communication | None, str]:
+    """The steps of one rank; where another rank fails or hangs, what this one measured before, and the error."""
+
+    def set_phase(phase: Any) -> None:
+        beat.phase = phase
+
+    on_cpu = options.device == "cpu"
+    clock = Clock(wall_clock(options.device))
+    meter = TensorMeter(workload, "cpu", RankTracker("cpu")) if on_cpu else AllocatorMeter()
+    run = Run(workload, meter, clock, channel.send, set_phase)
+    with ranks.losses():
+        try:
+            run.steps(options)
+            if run.outcome.out_of_memory is not None:
+                return run.outcome, None, ""
+            loop = Loop(workload, lambda _: None)
+            with loop.marking():
+                return run.outcome, communication_of(loop.step, options.device), ""
+        except (RuntimeError, ValueError) as error:
+            traceback.print_exc()
+            return run.outcome, None, f"{type(error).__name__}: {error}"
 
 
 def _report(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from profiler.documents import MeasuredPhase
 from profiler.worker.storages import INPUT
@@ -142,6 +143,7 @@ def _to_fp32(outputs: Any) -> Any:
 
 
 def _with_loss(model: Any) -> Any:
-    """The transformers model inside wrappers (PEFT's, the compiler's)."""
-    inner = getattr(model, "_orig_mod", model)
+    """The transformers model inside wrappers (DDP's, PEFT's, the compiler's)."""
+    whole = model.module if isinstance(model, DistributedDataParallel) else model
+    inner = getattr(whole, "_orig_mod", whole)
     return inner.get_base_model() if hasattr(inner, "get_base_model") else inner
