@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from planner.estimate import SEVERITY
 from planner.memory.serving_demand import workload_tokens
+from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
 from planner.sweep import Sweep, sweep
@@ -21,6 +22,7 @@ from ui.document import Document, canonical
 
 LONGEST_SEQUENCE: Final = 1 << 20
 SEQUENCE_STEP: Final = 128
+SHORTEST_STEP: Final = 512
 LARGEST_BATCH: Final = 4096
 
 SEQUENCE: Final = "sequence_length"
@@ -91,28 +93,38 @@ def _fit_grid(question: _Question) -> FitGrid | None:
         if plan.resolved.serving.max_model_len is None or load is None or load.concurrency is None:
             return None
         tokens, size = plan.resolved.serving.max_model_len, load.concurrency
-        columns, rows = token_steps(tokens), size_steps(size)
+        columns, rows = token_steps(tokens, plan.model.max_position_embeddings), size_steps(size)
         current = (rows.index(size), columns.index(tokens))
         found = sweep(
             _at_full_length(plan.scenario), answers.tables(), (CONTEXT, columns), (CONCURRENCY, rows)
         )
-        if workload_tokens(plan.scenario) is not None:
+        if plan.resolved.runtime.name not in LLAMA_FAMILY and workload_tokens(plan.scenario) is not None:
             current = None
         cells = tuple(tuple(_cell(found, j, i) for j in range(len(columns))) for i in range(len(rows)))
     return FitGrid(columns=columns, rows=rows, cells=cells, current=current)
 
 
 def _at_full_length(scenario: Scenario) -> Scenario:
-    """The same server with every sequence as long as the context: what a map of contexts is about."""
-    if scenario.workload is None or workload_tokens(scenario) is None:
+    """The same server with every sequence as long as the context: what a map of contexts is about.
+
+    The llama.cpp family takes the whole context at the start and shares it out, so there the load stays.
+    """
+    if scenario.workload is None or scenario.runtime.name in LLAMA_FAMILY:
         return scenario
     load = scenario.workload.model_copy(update={"prompt_tokens": None, "output_tokens": None})
     return scenario.model_copy(update={"workload": load})
 
 
-def token_steps(tokens: int) -> tuple[int, ...]:
-    """Five lengths, each twice the one before, with this one among them."""
+def token_steps(tokens: int, most: int | None = None) -> tuple[int, ...]:
+    """Five lengths, each twice the one before, with this one among them.
+
+    Args:
+        tokens: The length in question.
+        most: The model's own limit; steps beyond it are left out where there are shorter ones to take.
+    """
     first = tokens // 4 if tokens % 4 == 0 and tokens >= 1024 else tokens
+    while most is not None and tokens <= most < first << 4 and first % 2 == 0 and first >= SHORTEST_STEP:
+        first //= 2
     return tuple(first << n for n in range(5))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.memory.serving_demand import version_of
+from planner.memory.weight_formats import declared_format
 from planner.model.spec import ModelSpec
 from planner.plan_types import Plan
 from planner.scenario import Scenario
@@ -24,12 +25,14 @@ REFERENCES: Final = {
     "ik_llama_cpp": "ik_llama_options",
     "ollama": "ollama_options",
 }
+
 PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 QUANTIZED_ON_LOAD: Final = {"fp8": "fp8", "nf4": "bitsandbytes"}
 """What an engine makes of a 16-bit checkpoint itself; any other format has to be in the checkpoint."""
 CACHE_TYPES: Final = {"bf16": "bf16", "fp16": "f16", "fp32": "f32"}
 PLACEHOLDER: Final = "MODEL"
+MODELFILE: Final = "Modelfile"
 GRAPH_SIZE_FROM: Final = (0, 12)
 """First vLLM whose largest captured batch has a flag of its own."""
 
@@ -42,11 +45,12 @@ class Command:
     """How a server is started.
 
     Attributes:
-        words: Program and arguments; for Ollama none.
+        words: Program and arguments.
         environment: Variables to set first.
         file_name: Name of a file to write, "" where there is none.
         file_text: What goes into it.
-        remarks: What the user must see to: `checkpoint_format`, `model_file`, `model_name`, `no_flag`.
+        remarks: What the user must see to: `checkpoint_format`, `model_file`, `model_name`, `no_flag`,
+            `ollama_create`.
     """
 
     words: tuple[str, ...] = ()
@@ -108,7 +112,7 @@ def _vllm(plan: Plan) -> Command:
         ("--max-num-batched-tokens", given.batched_tokens),
         ("--block-size", given.block_size),
         ("--dtype", DTYPES.get(given.weights or "")),
-        ("--quantization", QUANTIZED_ON_LOAD.get(given.weights or "")),
+        ("--quantization", _quantized_on_load(plan)),
         ("--kv-cache-dtype", "fp8" if given.kv_cache == "fp8" else None),
         ("--max-cudagraph-capture-size", given.cuda_graph_max_batch if graphs else None),
     )
@@ -117,7 +121,7 @@ def _vllm(plan: Plan) -> Command:
     if given.prefix_caching is not None:
         words.append("--enable-prefix-caching" if given.prefix_caching else "--no-enable-prefix-caching")
     missing = ("max_total_tokens", "speculative", *(() if graphs else ("cuda_graph_max_batch",)))
-    return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(held), *_without(asked, *missing)))
+    return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(plan), *_without(asked, *missing)))
 
 
 def _sglang(plan: Plan) -> Command:
@@ -136,14 +140,14 @@ def _sglang(plan: Plan) -> Command:
         ("--max-total-tokens", given.max_total_tokens),
         ("--page-size", given.block_size),
         ("--dtype", DTYPES.get(given.weights or "")),
-        ("--quantization", QUANTIZED_ON_LOAD.get(given.weights or "")),
+        ("--quantization", _quantized_on_load(plan)),
         ("--kv-cache-dtype", "fp8_e4m3" if given.kv_cache == "fp8" else None),
         ("--cuda-graph-max-bs", given.cuda_graph_max_batch),
     )
     words += ["--disable-cuda-graph"] if given.cuda_graphs is False else []
     words += ["--disable-radix-cache"] if given.prefix_caching is False else []
     return Command(
-        words=tuple(words), remarks=(*remarks, *_checkpoint(held), *_without(asked, "speculative"))
+        words=tuple(words), remarks=(*remarks, *_checkpoint(plan), *_without(asked, "speculative"))
     )
 
 
@@ -161,14 +165,20 @@ def _tensorrt_llm(plan: Plan) -> Command:
         ("--kv_cache_free_gpu_memory_fraction", held.serving.memory_utilization),
     )
     missing = ("max_total_tokens", "block_size", "kv_cache", "speculative")
-    return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(held), *_without(asked, *missing)))
+    return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(plan), *_without(asked, *missing)))
 
 
-def _checkpoint(held: Scenario) -> list[Remark]:
-    """A format that the checkpoint itself must have."""
-    weights = held.serving.weights
-    plain = weights is None or weights in DTYPES or weights in QUANTIZED_ON_LOAD
-    return [] if plain else [("checkpoint_format", weights or "")]
+def _quantized_on_load(plan: Plan) -> str | None:
+    """The flag's value where the engine has to quantize; None where the checkpoint is in the format already."""
+    weights = plan.scenario.serving.weights
+    return None if weights == declared_format(plan.model) else QUANTIZED_ON_LOAD.get(weights or "")
+
+
+def _checkpoint(plan: Plan) -> list[Remark]:
+    """A format that the checkpoint itself must have and that its config does not name."""
+    weights = plan.resolved.serving.weights
+    known = weights is None or weights in DTYPES or weights in QUANTIZED_ON_LOAD
+    return [] if known or weights == declared_format(plan.model) else [("checkpoint_format", weights or "")]
 
 
 def _without(asked: Scenario, *fields: str) -> list[Remark]:
@@ -186,7 +196,7 @@ def _llama(plan: Plan) -> Command:
     words = ["llama-server", "-m", file]
     words += _options(
         ("--ctx-size", held.max_model_len),
-        ("--parallel", _above_one(held.max_sequences)),
+        ("--parallel", held.max_sequences),
         ("--n-gpu-layers", _gpu_layers(held.gpu_layers, plan.model)),
         ("--ubatch-size", given.batched_tokens),
         ("--cache-type-k", _cache_type(given.kv_cache)),
@@ -225,10 +235,15 @@ def _ollama(plan: Plan) -> Command:
         environment.append(("OLLAMA_KV_CACHE_TYPE", cache))
     missing = ("kv_cache_v", "tensor_split", "host_experts", "speculative")
     return Command(
+        words=("ollama", "serve"),
         environment=tuple(environment),
-        file_name="Modelfile",
+        file_name=MODELFILE,
         file_text="\n".join(lines) + "\n",
-        remarks=(*remarks, *_without(plan.scenario, *missing)),
+        remarks=(
+            *remarks,
+            ("ollama_create", f"ollama create planned -f {MODELFILE}"),
+            *_without(plan.scenario, *missing),
+        ),
     )
 
 

@@ -67,6 +67,14 @@ def test_every_cell_of_the_map_is_the_plan_of_its_sizes() -> None:
 def test_the_map_holds_the_question_itself(value: int) -> None:
     assert value in size_steps(value)
     assert value in token_steps(value)
+    for most in (value, 2 * value, 64 * value):
+        assert value in token_steps(value, most)
+
+
+def test_steps_stop_at_the_models_limit() -> None:
+    assert token_steps(131_072, 131_072) == (8192, 16_384, 32_768, 65_536, 131_072)
+    assert token_steps(32_768, 131_072) == (8192, 16_384, 32_768, 65_536, 131_072)
+    assert token_steps(4096, 131_072) == token_steps(4096)
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -26,6 +26,8 @@ from ui.words import Safe, Words
 
 MOST_PANELS = 6
 WIDE_PANELS = 2
+BUDGETS = {"sglang": "static", "sglang_omni": "static", "tensorrt_llm": "left"}
+"""How an engine words its share of the card, where it is not a share of everything."""
 HEAD_START_S = 0.12
 """Server and browser share the processor: the browser draws the bars before it is given the rest to work on."""
 
@@ -234,8 +236,9 @@ def _reserves(plan: Plan, served: ServingAnswer, words: Words) -> Safe:
     share = plan.resolved.serving.memory_utilization
     if served.budget_bytes is None or share is None or not served.kv_pool_bytes:
         return words.html("largest.reserves", **sizes)
+    form = BUDGETS.get(plan.resolved.runtime.name, "budget")
     return words.html(
-        "largest.reserves_budget",
+        f"largest.reserves_{form}",
         engine=words(f"runtime.{plan.resolved.runtime.name}"),
         share=percent(share),
         pool=gib1(served.kv_pool_bytes),

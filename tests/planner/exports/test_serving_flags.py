@@ -62,6 +62,13 @@ def test_a_quantized_checkpoint_is_asked_for() -> None:
     assert ("no_flag", "serving.speculative") in command(speculative="draft").remarks
 
 
+def test_a_checkpoint_that_names_the_format_needs_no_flag() -> None:
+    fp8 = llama(quantization_config={"quant_method": "fp8"})
+    assert "--quantization" not in command(config=fp8, weights="fp8").words
+    awq = llama(quantization_config={"quant_method": "awq", "bits": 4})
+    assert command(config=awq, weights="awq4").remarks == ()
+
+
 def test_experts_in_parallel() -> None:
     found = command(config=QWEN3_30B_A3B, count=2, parallel={"tensor": 2, "expert": 2})
     assert "--enable-expert-parallel" in found.words
@@ -97,7 +104,7 @@ def test_llama_cpp() -> None:
         devices=[{"gpu": "rtx-4090-24gb"}, {"gpu": "rtx-3090-24gb"}], tensor_split=[60, 40],
     )  # fmt: skip
     text = shlex.join(found.words)
-    assert text.startswith("llama-server -m Llama-3.1-8B-Q4_K_M.gguf --ctx-size 16384")
+    assert text.startswith("llama-server -m Llama-3.1-8B-Q4_K_M.gguf --ctx-size 16384 --parallel")
     assert "--cache-type-k q8_0 --cache-type-v q8_0" in text
     assert "--tensor-split 60,40" in text
     assert "--n-gpu-layers 49" in text
@@ -114,7 +121,8 @@ def test_its_fork_has_other_words() -> None:
 
 def test_ollama_divides_the_context_among_its_slots() -> None:
     found = command("ollama", gpu="rtx-4090-24gb", max_model_len=16384, max_sequences=4, kv_cache="q8_0")
-    assert found.words == ()
+    assert found.words == ("ollama", "serve")
+    assert ("ollama_create", "ollama create planned -f Modelfile") in found.remarks
     assert found.file_text.splitlines()[:2] == [
         "FROM ./Llama-3.1-8B-Q4_K_M.gguf",
         "PARAMETER num_ctx 4096",
