@@ -1,0 +1,208 @@
+"""Operations and memory traffic of a training step on one card, by layer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.hardware import Gpu
+from planner.model.spec import Layer, ModelSpec
+from planner.placement import Share
+from planner.throughput import flops as fl
+from planner.training_setup import Setup
+
+SCORE_FORMATS_BYTES: Final = 4
+PRODUCTS: Final = 3
+"""Forward, gradient of the input, gradient of the weight."""
+SELECTIVE_AGAIN: Final = 0.5
+"""torchtitan's selective policy keeps every second matrix product."""
+BASE_BYTES: Final[Mapping[str, float]] = {
+    "nf4": 0.5625,
+    "nf4_dq": 0.516,
+    "gptq4": 0.52,
+    "gptq8": 1.02,
+    "int8": 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How often each part of a layer is computed in a micro-batch."""
+
+    dense: float
+    attention: float
+    stream: float
+    visits: float
+
+
+def compute_format(setup: Setup) -> str:
+    """Number format of matrix products."""
+    return setup.training.precision.compute or "bf16"
+
+
+def low_format(setup: Setup) -> str | None:
+    """fp8 or fp4 where the layers' products run in it."""
+    precision = setup.training.precision
+    if precision.fp4 is not None:
+        return "fp4"
+    return "fp8" if precision.fp8 is not None else None
+
+
+def peak_flops(gpu: Gpu, dtype: str) -> float | None:
+    """Dense rate; bf16 on a card without it runs at no rate we know."""
+    return gpu.flops.of(dtype)
+
+
+def passes_of(setup: Setup) -> Passes:
+    """Forward 1, backward 2 (1 through a frozen base), and what checkpointing does again."""
+    training = setup.training
+    backward = PRODUCTS - 1 if setup.adapter is None else 1
+    again, attention_again, stream_again = {
+        "full": (1.0, 1.0, 1.0),
+        "every_k": (1.0 / (training.checkpoint_every or 1),) * 3,
+        "selective_attention": (0.0, 1.0, 0.0),
+        "selective_op": (0.0 if training.checkpoint_modules else SELECTIVE_AGAIN, 0.0, 1.0),
+    }.get(training.checkpointing or "none", (0.0, 0.0, 0.0))
+    return Passes(1 + backward + again, 3.5 + attention_again, 2 + stream_again, 2 + again)
+
+
+@dataclass(frozen=True, slots=True)
+class StageLoad:
+    """One micro-batch of one stage on one card.
+
+    Attributes:
+        full: Products in the compute format.
+        low: Products in fp8 or fp4.
+        attention: Scores, values and recurrent states.
+        moved_bytes: Memory traffic.
+        layer_passes: Layers passed, forward and backward.
+    """
+
+    full: float
+    low: float
+    attention: float
+    moved_bytes: float
+    layer_passes: float
+
+    @property
+    def flops(self) -> float:
+        """All operations."""
+        return self.full + self.low + self.attention
+
+
+def layer_loads(model: ModelSpec) -> dict[int, fl.LayerLoad]:
+    """Every distinct layer counted once, by identity."""
+    return {id(layer): fl.layer_load(layer, model.hidden_size) for layer, _ in model.distinct_layers()}
+
+
+def stage_load(
+    share: Share, setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad], trained: int
+) -> StageLoad:
+    """What a micro-batch asks of one card.
+
+    Args:
+        share: The card's part of the job.
+        setup: The job in numbers.
+        model: The model.
+        loads: What `layer_loads` returned for it.
+        trained: Trainable parameters on the card (adapters only where there are any).
+    """
+    passes, tokens, t = passes_of(setup), setup.tokens, share.tensor
+    full = low = attention = moved = 0.0
+    e = setup.compute_bytes
+    causal, is_low = fl.is_causal(model), low_format(setup) is not None
+    scores = setup.training.attention == "eager"
+    for layer, count in counted_layers((*share.layers, *share.encoder_layers)):
+        load = loads[id(layer)]
+        products = fl.matrix_flops(tokens, load.weights + load.expert_weights) / t * count * passes.dense
+        low, full = (low + products, full) if is_low else (low, full + products)
+        seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
+        attention += (
+            (
+                fl.attention_flops(tokens, seen, load.score_width) * passes.attention
+                + tokens * load.state_flops * passes.dense
+            )
+            / t
+            * count
+        )
+        held = load.weights + load.held_experts / setup.division.expert
+        operands = (tokens * (load.widths + load.expert_widths) + held) * e / t
+        moved += count * (
+            operands * passes.dense + tokens * load.stream * e / _stream_ranks(setup, t) * passes.stream
+        )
+        if scores:
+            moved += count * _score_bytes(setup, layer.attention.num_heads / t, passes.attention)
+        moved += count * _dequantized(setup, load.weights / t) * passes.visits
+    moved += _head_bytes(share, setup, model)
+    full += _head_flops(share, setup, model)
+    if setup.adapter is not None:
+        full += fl.matrix_flops(tokens, trained) * PRODUCTS
+    layers = len(share.layers) + len(share.encoder_layers)
+    return StageLoad(full, low, attention, moved, layers * passes.visits)
+
+
+def _score_bytes(setup: Setup, heads: float, attention_passes: float) -> float:
+    """Scores written and read by eager attention: about five times forward, twice that backward.
+
+    The product is written; scale, mask and softmax read and write; the values' product reads.
+    """
+    reads = 5 * (attention_passes - 0.5)
+    return setup.tokens * setup.training.sequence_length * heads * setup.compute_bytes * reads
+
+
+def _stream_ranks(setup: Setup, tensor: int) -> int:
+    return tensor if setup.parallel.sequence else 1
+
+
+def counted_layers(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
+    """Distinct layers with how often each stands in the list."""
+    counts: dict[int, int] = {}
+    first: dict[int, Layer] = {}
+    for layer in layers:
+        counts[id(layer)] = counts.get(id(layer), 0) + 1
+        first.setdefault(id(layer), layer)
+    return [(layer, counts[key]) for key, layer in first.items()]
+
+
+def _dequantized(setup: Setup, weights: float) -> float:
+    """A packed base is unpacked for every pass: read packed, written and read in the compute format."""
+    packed = BASE_BYTES.get(setup.base or "")
+    return 0.0 if packed is None else weights * (packed + 2 * setup.compute_bytes)
+
+
+def _head_products(setup: Setup) -> int:
+    return PRODUCTS if setup.adapter is None else PRODUCTS - 1
+
+
+def _head_flops(share: Share, setup: Setup, model: ModelSpec) -> float:
+    if model.head is None or not share.holds_head:
+        return 0.0
+    return (
+        fl.matrix_flops(setup.target_tokens, model.head.weight_params) * _head_products(setup) / share.tensor
+    )
+
+
+def _head_bytes(share: Share, setup: Setup, model: ModelSpec) -> float:
+    """Logits are written and read in the compute format and in fp32, forward and backward."""
+    if model.head is None or not share.holds_head:
+        return 0.0
+    logits = setup.target_tokens * model.vocab_size * 2 * (setup.compute_bytes + SCORE_FORMATS_BYTES)
+    return (logits + 3 * model.head.weight_params * setup.compute_bytes) / share.tensor
+
+
+def token_flops(setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad]) -> float:
+    """Operations that one token of the whole model needs, without any that are done again.
+
+    A frozen base needs no gradients of its weights: two products for three (LoRA, arXiv 2106.09685, section 4).
+    """
+    products = PRODUCTS if setup.adapter is None else PRODUCTS - 1
+    causal, total = fl.is_causal(model), 0.0
+    for layer, count in model.distinct_layers():
+        load = loads[id(layer)]
+        seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
+        total += count * (
+            products * (fl.matrix_flops(1.0, load.weights + load.expert_weights) + load.state_flops)
+            + PRODUCTS * fl.attention_flops(1.0, seen, float(load.score_width))
+        )
+    if model.head is not None:
+        total += products * fl.matrix_flops(1.0, float(model.head.weight_params))
+    return total

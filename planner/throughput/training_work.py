@@ -1,0 +1,230 @@
+"""What one optimizer step of a plan asks of its slowest card: operations, bytes moved, bytes sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from planner.hardware import Gpu, Tables
+from planner.model.spec import ModelSpec
+from planner.placement import Share, place
+from planner.plan_types import Plan
+from planner.throughput.step_work import StepWork, TrainingCounts
+from planner.throughput.training_flops import (
+    StageLoad,
+    compute_format,
+    layer_loads,
+    low_format,
+    passes_of,
+    peak_flops,
+    stage_load,
+    token_flops,
+)
+from planner.throughput.training_wires import Held, Wires
+from planner.throughput.types import Unknown
+from planner.training import held_tensors
+from planner.training_setup import STATE_OPTIMIZERS_8BIT, Setup, setup_for
+from planner.training_states import grouped, total
+from planner.units import GB
+
+FUSED_RUNTIMES: Final = frozenset({"megatron_lm", "unsloth"})
+"""Runtimes whose norms, activation functions and rotary embedding are single kernels; elsewhere they are chains."""
+FUSED_VERSIONS: Final = ("llm.q", "llm.c")
+"""The same, of runtimes that a scenario names by `generic` and a version."""
+PARTLY_FUSED: Final = 0.5
+"""What is left of the chains where some kernels are fused."""
+STATES: Final[Mapping[str, int]] = {
+    "sgd": 0, "sgd_momentum": 1, "lion": 1, "lion_8bit": 1, "muon": 1, "adafactor": 0,
+}  # fmt: skip
+"""Elements of state per parameter, where not the two of Adam; Adafactor's rows and columns count as none."""
+
+
+def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, TrainingCounts, tuple[Unknown, ...]]:
+    """The work of the stage that takes longest, the counts of the job, and what the tables lack.
+
+    Args:
+        plan: A plan of a training job.
+        tables: Cards and servers.
+    """
+    scenario, model = plan.resolved, plan.model
+    shares = _one_per_stage(place(scenario, model, tables))
+    setups = [setup_for(share, scenario, model) for share in shares]
+    loads = layer_loads(model)
+    held = [_held(share, setup, model) for share, setup in zip(shares, setups, strict=True)]
+    asked = [
+        stage_load(share, setup, model, loads, own.trained)
+        for share, setup, own in zip(shares, setups, held, strict=True)
+    ]
+    times = [load.flops / _rate(share.gpu, setups[0]) for share, load in zip(shares, asked, strict=True)]
+    slow = max(range(len(shares)), key=times.__getitem__)
+    share, setup = shares[slow], setups[slow]
+    wires = Wires(share, setup, plan, held[slow], tables)
+    missing = _missing(share.gpu, setup) + wires.missing
+    work = None
+    if not missing:
+        others = sum(times) / times[slow] - 1
+        work = _work(share, setup, asked[slow], others, wires, plan.resolved.runtime.version)
+    counts = TrainingCounts(
+        step_tokens=_step_tokens(setup, share),
+        model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
+        hardware_flops=_hardware_flops(asked, setup, scenario.hardware.num_devices),
+        cards=scenario.hardware.num_devices,
+        peak=peak_flops(share.gpu, low_format(setup) or compute_format(setup)),
+        network_bytes=_network_bytes(work, wires),
+    )
+    return work, counts, missing
+
+
+def _one_per_stage(shares: Sequence[Share]) -> list[Share]:
+    """The slowest group of every stage: a stage goes at the pace of its slowest card."""
+    slowest: dict[int, Share] = {}
+    for share in shares:
+        known = slowest.get(share.stage)
+        if known is None or (share.gpu.flops.fp16 or 0.0) < (known.gpu.flops.fp16 or 0.0):
+            slowest[share.stage] = share
+    return [slowest[stage] for stage in sorted(slowest)]
+
+
+def _rate(gpu: Gpu, setup: Setup) -> float:
+    return peak_flops(gpu, compute_format(setup)) or gpu.flops.fp16 or 1.0
+
+
+def _held(share: Share, setup: Setup, model: ModelSpec) -> Held:
+    tensors, trained = held_tensors(share, model, setup)
+    stepped = sum(
+        group.params / (setup.shard_experts if group.prefix else setup.shard_states)
+        for group in grouped(trained)
+    )
+    return Held(total(tensors), total(trained), stepped)
+
+
+def _step_tokens(setup: Setup, share: Share) -> float:
+    training = setup.training
+    return training.micro_batch * training.sequence_length * training.gradient_accumulation * share.data
+
+
+def _hardware_flops(asked: Sequence[StageLoad], setup: Setup, cards: int) -> float:
+    """Operations of all cards; every stage has as many."""
+    return sum(load.flops for load in asked) * setup.training.gradient_accumulation * cards / len(asked)
+
+
+def _network_bytes(work: StepWork | None, wires: Wires) -> float:
+    """What a card sends to other nodes in a step: ideal times at the rate of its own network card."""
+    if work is None or wires.net is None:
+        return 0.0
+    each = work.network_s + work.state_network_s
+    return (each * work.micro_batches + work.once_network_s) * wires.net
+
+
+def _missing(gpu: Gpu, setup: Setup) -> tuple[Unknown, ...]:
+    found = [
+        Unknown(code="no_peak_rate", gpu_id=gpu.id, params=(("dtype", dtype),))
+        for dtype in (compute_format(setup), low_format(setup))
+        if dtype is not None and peak_flops(gpu, dtype) is None
+    ]
+    if gpu.tdp_w is None:
+        found.append(Unknown(code="no_power_limit", gpu_id=gpu.id))
+    if gpu.bandwidth_bytes_per_s is None:
+        found.append(Unknown(code="no_bandwidth", gpu_id=gpu.id))
+    return tuple(found)
+
+
+def _work(
+    share: Share, setup: Setup, load: StageLoad, others: float, wires: Wires, version: str | None
+) -> StepWork:
+    gpu, accumulation = share.gpu, setup.training.gradient_accumulation
+    wire, tensor_frac, expert_frac = wires.in_the_way()
+    each, once = wires.states()
+    dtype, low_dtype = compute_format(setup), low_format(setup)
+    host_s, host_optimizer, disk = _offloaded(share, setup, wires)
+    return StepWork(
+        full_flops=load.full,
+        low_flops=load.low,
+        attention_flops=load.attention,
+        moved_bytes=load.moved_bytes,
+        eager_frac=_eager_frac(setup, version),
+        is_hopper_up=float((gpu.compute_capability or (0, 0)) >= (9, 0)),
+        layer_passes=load.layer_passes,
+        peak=peak_flops(gpu, dtype) or 1.0,
+        low_peak=(peak_flops(gpu, low_dtype) if low_dtype else None) or 1.0,
+        power_w=gpu.tdp_w or 1.0,
+        bandwidth=gpu.bandwidth_bytes_per_s or 1.0,
+        micro_batches=accumulation,
+        bubble_frac=bubble_frac(
+            setup.parallel.pipeline_schedule, others, accumulation, setup.parallel.virtual_stages
+        ),
+        fabric_s=wire.fabric,
+        pcie_s=wire.pcie,
+        network_s=wire.network,
+        hops=wire.hops,
+        state_fabric_s=each.fabric,
+        state_pcie_s=each.pcie,
+        state_network_s=each.network,
+        state_hops=each.hops,
+        once_fabric_s=once.fabric,
+        once_pcie_s=once.pcie,
+        once_network_s=once.network,
+        once_hops=once.hops,
+        optimizer_bytes=_optimizer_bytes(setup, wires.held),
+        host_s=host_s,
+        host_optimizer_bytes=host_optimizer,
+        disk_s=disk,
+        tensor_frac=tensor_frac,
+        expert_frac=expert_frac,
+    )
+
+
+def _eager_frac(setup: Setup, version: str | None) -> float:
+    if setup.runtime in FUSED_RUNTIMES or setup.compiled or (version or "").startswith(FUSED_VERSIONS):
+        return 0.0
+    return PARTLY_FUSED if setup.training.kernels else 1.0
+
+
+def bubble_frac(schedule: str | None, others: float, micro_batches: int, virtual_stages: int | None) -> float:
+    """Idle over busy time of the slowest stage.
+
+    1F1B and GPipe: every other stage passes once, (p-1)/m where stages are equal; interleaving divides that by the
+    chunks of a stage. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2. Zero bubble leaves the third that
+    weight gradients cannot fill (arXiv 2401.10241, ZB-H1). `naive`: one stage at a time.
+    """
+    if schedule == "naive":
+        return others
+    idle = others / micro_batches / (virtual_stages or 1)
+    return idle / 3 if schedule == "zero_bubble" else idle
+
+
+def _per_param(setup: Setup) -> float:
+    """Bytes an optimizer step moves a parameter: gradient read, states read and written, weight written."""
+    kept = setup.master_bytes or setup.train_bytes
+    copies = setup.train_bytes if setup.master_bytes else 0
+    state_bytes = 1 if setup.optimizer.name in STATE_OPTIMIZERS_8BIT else setup.state_bytes
+    return setup.gradient_bytes + 2 * _states(setup) * state_bytes + 2 * kept + copies
+
+
+def _states(setup: Setup) -> int:
+    return STATES.get(setup.optimizer.name, 2)
+
+
+def _optimizer_bytes(setup: Setup, held: Held) -> float:
+    if setup.parallel.offload.optimizer != "none":
+        return 0.0
+    return held.stepped * _per_param(setup)
+
+
+def _offloaded(share: Share, setup: Setup, wires: Wires) -> tuple[float, float, float]:
+    """Ideal seconds over the host link, bytes of the host's optimizer step, ideal seconds of the disk."""
+    offload, training, held = setup.parallel.offload, setup.training, wires.held
+    moved = host = disk = 0.0
+    if offload.optimizer != "none":
+        moved += held.stepped * (setup.gradient_bytes + setup.compute_bytes)
+        host += held.stepped * _per_param(setup)
+        states = 2 * _states(setup) * setup.state_bytes + 2 * setup.master_bytes
+        disk += held.stepped * states * (offload.optimizer == "nvme")
+    if offload.parameters != "none":
+        weights = held.params * setup.compute_bytes / setup.shard_weights
+        visits = passes_of(setup).visits * training.gradient_accumulation
+        moved += weights * visits
+        disk += weights * visits * (offload.parameters == "nvme")
+    if training.activation_offload:
+        kept = len(share.layers) * setup.tokens * wires.model.hidden_size * setup.compute_bytes
+        moved += 2 * kept * training.gradient_accumulation
+    cards = min(wires.per_node, wires.cards)
+    return moved / (wires.host or 1.0), host, disk * cards / ((wires.disk_gb_per_s or 1.0) * GB)

@@ -1,0 +1,119 @@
+"""Speed of training steps."""
+
+from dataclasses import replace
+
+import pytest
+
+from planner.scenario import Runtime
+from planner.throughput.training_speed import TrainingSpeed, training_speed
+from planner.throughput.training_time import runtime_key
+from planner.throughput.training_work import bubble_frac
+from tests.planner.throughput.cases import TABLES, made, serving, training
+
+
+def speed(**job: object) -> TrainingSpeed:
+    return training_speed(made(training(**job)), TABLES)  # type: ignore[arg-type]
+
+
+def part(found: TrainingSpeed, name: str) -> float:
+    return sum(item.time_s for item in found.parts if item.name == name)
+
+
+def test_parts_add_up_to_the_step_and_the_band_holds_it() -> None:
+    found = speed()
+    assert found.step_time_s is not None
+    assert found.band is not None
+    assert sum(item.time_s for item in found.parts) == pytest.approx(found.step_time_s)
+    assert found.band.low_s < found.step_time_s < found.band.high_s
+    assert found.tokens_per_s == pytest.approx(found.step_tokens / found.step_time_s)
+    assert found.bound == "matrix_products"
+
+
+def test_no_step_beats_the_peak_rate() -> None:
+    for gpu in ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb", "rtx-4090-24gb"):
+        found = speed(gpu=gpu)
+        assert found.hfu is not None
+        assert 0.05 < found.hfu < 1
+
+
+def test_bubble_of_each_schedule() -> None:
+    others = 3.0
+    assert bubble_frac("1f1b", others, 12, 1) == pytest.approx(3 / 12)
+    assert bubble_frac("gpipe", others, 12, 1) == pytest.approx(3 / 12)
+    assert bubble_frac("interleaved", others, 12, 3) == pytest.approx(1 / 12)
+    assert bubble_frac("zero_bubble", others, 12, 1) == pytest.approx(1 / 12)
+    assert bubble_frac("naive", others, 12, 1) == 3
+
+
+def test_more_micro_batches_shrink_the_bubble() -> None:
+    few, many = (speed(parallel={"pipeline": 4, "tensor": 2}, gradient_accumulation=m) for m in (4, 64))
+    assert few.step_time_s is not None
+    assert many.step_time_s is not None
+    assert part(few, "pipeline_bubble") / few.step_time_s > 0.3
+    assert part(many, "pipeline_bubble") / many.step_time_s < 0.06
+
+
+def test_tensor_parallelism_over_pcie_costs_more_than_over_the_fabric() -> None:
+    fabric = speed(parallel={"tensor": 8})
+    pcie = speed(parallel={"tensor": 8}, hardware={"links": {"intra_node": "pcie5_x16"}})
+    assert part(pcie, "tensor_parallel") > 3 * part(fabric, "tensor_parallel") > 0
+
+
+def test_a_slow_network_shows_in_the_waiting() -> None:
+    fast, slow = (
+        speed(cards=64, parallel={"sharding": "fsdp"}, hardware={"links": {"inter_node_gbit": rate}})
+        for rate in (3200, 25)
+    )
+    assert fast.communication_frac is not None
+    assert slow.communication_frac is not None
+    assert fast.communication_frac < 0.3
+    assert slow.communication_frac > 0.5
+    assert slow.network_bytes == pytest.approx(fast.network_bytes)
+
+
+def test_offloaded_states_pass_the_host_link() -> None:
+    job = {"sharding": "zero3", "offload": {"optimizer": "cpu"}}
+    kept, moved = speed(parallel={"sharding": "zero3"}), speed(parallel=job)
+    assert part(kept, "host_transfers") == 0
+    assert part(moved, "host_transfers") > 0
+    assert part(moved, "optimizer_step") == 0
+
+
+def test_a_disk_needs_a_rate() -> None:
+    job = {"sharding": "zero3", "offload": {"optimizer": "nvme"}}
+    assert [item.code for item in speed(parallel=job).missing] == ["no_disk_rate"]
+    known = speed(parallel=job, hardware={"links": {"nvme_gb_per_s": 7}})
+    assert known.step_time_s is not None
+    assert part(known, "host_transfers") > part(
+        speed(parallel={**job, "offload": {"optimizer": "cpu"}}), "host_transfers"
+    )
+
+
+def test_what_the_table_lacks_is_said_and_nothing_is_guessed() -> None:
+    gpu = replace(TABLES.gpus["h100-sxm-80gb"], tdp_w=None, bandwidth_bytes_per_s=None)
+    tables = replace(TABLES, gpus={**TABLES.gpus, gpu.id: gpu})
+    found = training_speed(made(training()), tables)
+    assert found.step_time_s is None
+    assert found.band is None
+    assert [item.code for item in found.missing] == ["no_power_limit", "no_bandwidth"]
+    assert found.step_tokens > 0
+
+
+def test_fp8_needs_a_rate() -> None:
+    found = speed(gpu="a100-sxm-80gb", precision={"fp8": "tensorwise"})
+    assert (found.missing[0].code, found.missing[0].params) == ("no_peak_rate", (("dtype", "fp8"),))
+
+
+def test_a_server_has_no_training_speed() -> None:
+    with pytest.raises(ValueError, match="task: serve"):
+        training_speed(made(serving()), TABLES)
+
+
+def test_names_of_runtimes() -> None:
+    assert runtime_key(Runtime(name="torchtitan")) == "torchtitan"
+    assert runtime_key(Runtime(name="megatron_lm", version="2021-05")) == "megatron_lm"
+    assert (
+        runtime_key(Runtime(name="megatron_lm", version="Megatron-Bridge 26.06"))
+        == "megatron_lm_megatron_bridge"
+    )
+    assert runtime_key(Runtime(name="generic", version="llm.q")) == "generic_llm_q"
