@@ -105,7 +105,7 @@ def dynamic(
         batches.append(size)
         first += size
     busy = sum(answer_tokens * step_s(size) for size in batches)
-    return _waited(times, begins, ends, batches, busy)
+    return _waited(times, begins, ends, fmean(batches), busy)
 
 
 def _next_batch(
@@ -144,9 +144,8 @@ def continuous(times: Sequence[float], step_s: StepTime, *, answer_tokens: int, 
     _check(answer_tokens, most, 0.0)
     begins, ends = [0.0] * len(times), [0.0] * len(times)
     left: dict[int, int] = {}
-    batches: list[int] = []
     now = busy = 0.0
-    arrived = 0
+    arrived = taken = tokens_out = 0
     while arrived < len(times) or left:
         if not left:
             now = max(now, times[arrived])
@@ -155,11 +154,11 @@ def continuous(times: Sequence[float], step_s: StepTime, *, answer_tokens: int, 
             arrived += 1
         spent, steps = _run(left, step_s, now, _next_arrival(times, arrived, len(left), most))
         now, busy = now + spent, busy + spent
-        batches += [len(left)] * steps
+        taken, tokens_out = taken + steps, tokens_out + steps * len(left)
         for request in [each for each, tokens in left.items() if tokens == steps]:
             ends[request] = now
         left = {each: tokens - steps for each, tokens in left.items() if tokens > steps}
-    return _waited(times, begins, ends, batches, busy)
+    return _waited(times, begins, ends, tokens_out / taken, busy)
 
 
 def _next_arrival(times: Sequence[float], arrived: int, running: int, most: int) -> float | None:
@@ -180,7 +179,7 @@ def _waited(
     times: Sequence[float],
     begins: Sequence[float],
     ends: Sequence[float],
-    batches: Sequence[int],
+    mean_batch: float,
     busy: float,
 ) -> Waited:
     waits = sorted(begin - time for begin, time in zip(begins, times, strict=True))
@@ -190,7 +189,7 @@ def _waited(
         mean_wait_s=fmean(waits),
         p95_wait_s=waits[min(len(waits) - 1, int(0.95 * len(waits)))],
         mean_latency_s=fmean(end - time for end, time in zip(ends, times, strict=True)),
-        mean_batch=fmean(batches),
+        mean_batch=mean_batch,
         busy_frac=busy / span,
     )
 

@@ -75,7 +75,9 @@ def draw(question: Question, words: Words) -> None:
         ),
     ]
     st.html(parts.strip(cells))
-    st.html(f'<div class="p m">{words.html("requests.replicas.note", cards=whole(question.cards))}</div>')
+    st.html(
+        f'<div class="p m">{words.html("requests.replicas.note", cards=whole(question.cards), most=whole(rules.most))}</div>'
+    )
 
 
 def _cost(hours: float, price: float | None, cards: int, words: Words) -> tuple[str, str]:

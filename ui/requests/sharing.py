@@ -40,7 +40,7 @@ def draw(question: Question, words: Words) -> None:
             ),
         ),
         (
-            words("requests.sharing.beams", n=whole(width)),
+            words("requests.sharing.beams", n=whole(width), tokens=whole(steps)),
             sharing.beams(prompt_tokens=prompt, answer_tokens=steps, width=width, block_tokens=block),
         ),
     ]
