@@ -44,7 +44,7 @@ from planner.training_step import (
 )
 from planner.training_tensor import embedding_gradient_between
 
-__all__ = ["host_need", "trainable_params", "training_ledger", "training_ledgers"]
+__all__ = ["host_need", "keeps_on_host", "trainable_params", "training_ledger", "training_ledgers"]
 
 
 def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> Ledger:
@@ -118,7 +118,8 @@ def _ledger(
     entries = lent_entries(step, entries)
     live = make_ledger(entries, TRAINING_PHASES)
     return make_ledger(
-        [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(moments))], TRAINING_PHASES
+        [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(setup, moments))],
+        TRAINING_PHASES,
     )
 
 
@@ -139,6 +140,13 @@ def trainable_params(scenario: Scenario, model: ModelSpec) -> int:
     if scenario.task in {"pretrain", "full"} or scenario.adapter is None:
         return model.params_total
     return total(adapter_tensors(_whole(model), model, scenario.adapter, Division()))
+
+
+def keeps_on_host(scenario: Scenario) -> bool:
+    """Whether a training job keeps anything in host memory or on disk."""
+    offload, training = scenario.parallel.offload, scenario.training
+    moved = {offload.parameters, offload.gradients, offload.optimizer} != {"none"}
+    return moved or training.activation_offload or training.optimizer.paged
 
 
 def host_need(share: Share, scenario: Scenario, model: ModelSpec) -> HostNeed:

@@ -24,6 +24,8 @@ RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
 """Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
 MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
+UNIT_GRADIENTS: Final = ("scatter_input", "unit_gradients", "root_gradients", "tied_gradients")
+"""What the backward pass makes in its own stream, beside what is gathered in another."""
 SETS: Final = "max(ceil(p*A), R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z)) + ceil(g*T) + S + ceil(l*D) - A)"
 POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
@@ -89,14 +91,31 @@ def is_bare(category: Category, layer: Layer, name: str) -> bool:
     return layer is Layer.ALLOCATED and category is not Category.LOGITS and name != RETAINED
 
 
-def hidden_bytes(moments: Sequence[Sequence[Entry]]) -> int:
-    """What the layers need at the backward pass's other moments, beyond what they have at its fullest.
+def is_hidden(setup: Setup, category: Category, layer: Layer, name: str) -> bool:
+    """Whether an entry counts in what other moments of the backward pass have more of than its fullest.
+
+    Of the second FSDP it is what has blocks of its own; of all else what the layers need.
+    """
+    if makes_in_streams(setup):
+        return layer is Layer.ALLOCATED and category is Category.COMMUNICATION and name not in UNIT_GRADIENTS
+    return is_bare(category, layer, name)
+
+
+def makes_in_streams(setup: Setup) -> bool:
+    """Whether sharded gradients are made in a stream of their own."""
+    return setup.parallel.sharding == "fsdp" and setup.shard_weights > 1 and setup.runtime in MAKES_IN_STREAMS
+
+
+def hidden_bytes(setup: Setup, moments: Sequence[Sequence[Entry]]) -> int:
+    """What there is at the backward pass's other moments (`is_hidden`), beyond what there is at its fullest.
 
     Where the logits are large the fullest moment is the head's, and the working layer does not show in the ledger.
     """
     if not moments:
         return 0
-    bare = [sum(e.bytes for e in entries if is_bare(e.category, e.layer, e.name)) for entries in moments]
+    bare = [
+        sum(e.bytes for e in entries if is_hidden(setup, e.category, e.layer, e.name)) for entries in moments
+    ]
     totals = [sum(e.bytes for e in entries) for entries in moments]
     return max(bare) - bare[totals.index(max(totals))]
 
@@ -117,9 +136,11 @@ def parts_of(
     if rebinds_logits(setup):
         logits += ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
     renewed = ledger.category_bytes(Phase.REST, Category.GRADIENTS, but=Phase.FORWARD)
-    made = sharded and setup.runtime in MAKES_IN_STREAMS
+    made = makes_in_streams(setup)
     moves = own_streams or (made and setup.parallel.pipeline == 1)
     streams = ledger.category_bytes(Phase.BACKWARD, Category.COMMUNICATION) if moves else 0
+    if made and moves:
+        streams = streams + hidden - ledger.total(*UNIT_GRADIENTS)
     without, plain = [], rest if made else 0
     for phase in (Phase.FORWARD, Phase.LOSS, Phase.BACKWARD):
         whole, own = ledger.phase_bytes(phase, Layer.ALLOCATED), 0

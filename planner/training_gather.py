@@ -86,18 +86,23 @@ def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[E
 
 def whole_units(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
     """The root unit and `alive` layers."""
-    setup, size, e = step.setup, units(step, step.held), step.setup.compute_bytes
-    root = item(
-        Category.COMMUNICATION,
-        "gathered_root",
-        size.root * e,
-        "R*e",
-        {"R": size.root, "e": e},
-        "fsdp_gather",
-        phases=phases,
+    return [root_unit(step, units(step, step.held).root, phases), *whole_layers(step, alive, phases)]
+
+
+def root_unit(step: Step, params: int, phases: frozenset[Phase]) -> Entry:
+    """Gathered parameters outside the layers."""
+    e = step.setup.compute_bytes
+    symbols = {"R": params, "e": e}
+    return item(
+        Category.COMMUNICATION, "gathered_root", params * e, "R*e", symbols, "fsdp_gather", phases=phases
     )
+
+
+def whole_layers(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
+    """Gathered parameters of `alive` layers."""
+    setup, size, e = step.setup, units(step, step.held), step.setup.compute_bytes
     if not alive:
-        return [root]
+        return []
     if not size.packed:
         amount, formula = alive * size.layer * e, "k*U*e"
         symbols: dict[str, int | float] = {"k": alive, "U": size.layer, "e": e}
@@ -106,10 +111,11 @@ def whole_units(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]
         amount = whole(alive * (size.layer * e + size.packed * bits / 8))
         formula = "ceil(k*(U*e + Q*bits/8))"
         symbols = {"k": alive, "U": size.layer, "e": e, "Q": size.packed, "bits": bits}
-    layers = item(
-        Category.COMMUNICATION, "gathered_layers", amount, formula, symbols, "fsdp_gather", phases=phases
-    )
-    return [root, layers]
+    return [
+        item(
+            Category.COMMUNICATION, "gathered_layers", amount, formula, symbols, "fsdp_gather", phases=phases
+        )
+    ]
 
 
 def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:

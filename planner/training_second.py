@@ -9,21 +9,18 @@ root's come first and are whole until the end.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, summed, whole
-from planner.model.spec import MlpKind
 from planner.moments import fullest
 from planner.training_backward import (
     backward_of_head,
     gradients_so_far,
     stream_gradient,
 )
-from planner.training_gather import Units, stays_gathered, units, whole_units
-from planner.training_inside import inner_width, layer_gradients
+from planner.training_inside import inner_width, layer_gradients, score_gradients
 from planner.training_loss import loss_entries
 from planner.training_once import id_entries, once_entries
 from planner.training_step import (
@@ -33,6 +30,7 @@ from planner.training_step import (
     SELECTIVE,
     Kind,
     Step,
+    again_entries,
     cast_entries,
     checkpoint_interval,
     held_layers,
@@ -41,12 +39,21 @@ from planner.training_step import (
     saved_entries,
 )
 from planner.training_tensor import whole_embedding, whole_tied
+from planner.training_units import (
+    buffer_of,
+    buffers,
+    gathered,
+    gathered_root,
+    gradients_of_unit,
+    is_kept,
+    keeps_last,
+    outside,
+    scatter_input,
+    sizes,
+)
 
-REFERENCE: Final = "fsdp_second"
 LOSS_OUTSIDE: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes whose loss is worked out after the model's forward, which ends with the last buffer freed."""
-REDUCES_IN_FP32: Final = frozenset({"torchtitan"})
-"""torchtitan `training.mixed_precision_reduce`; others reduce in fp32 where the shards are fp32."""
 FEED_FORWARD: Final = frozenset({"i", "xi", "si"})
 """Widths of tensors within the feed-forward part."""
 FP32_TENSORS_OF_NORM: Final = 5
@@ -61,15 +68,10 @@ def forward_entries(step: Step) -> list[Entry]:
         *_within(saved, LOSS),
         *once_entries(step, LOSS),
         *_within(head, LOSS),
-        *_gathered(step, 0, LOSS),
-        *_buffers(step, 1 if inside and not _kept(step) else 0, LOSS),
+        *gathered(step, outside(step).head, int(keeps_last(step)), LOSS),
+        *buffers(step, 1 if inside and not is_kept(step) else 0, LOSS),
     ]
     return [*loss, *fullest(_forward_moments(step, _within(saved, FORWARD), _within(head, FORWARD)))]
-
-
-def _kept(step: Step) -> bool:
-    """Whether layers stay gathered from their forward to their backward pass; nothing is gathered ahead then."""
-    return stays_gathered(step.setup, step.share.num_stages)
 
 
 def _within(entries: Sequence[Entry], phases: frozenset[Phase]) -> list[Entry]:
@@ -78,26 +80,21 @@ def _within(entries: Sequence[Entry], phases: frozenset[Phase]) -> list[Entry]:
 
 
 def _forward_moments(step: Step, saved: list[Entry], head: list[Entry]) -> list[list[Entry]]:
-    """The first layer's start, the last one's start, what runs inside it, and the head's end."""
-    once, layers = once_entries(step, FORWARD), step.num_layers
-    moments = [[*once, *saved, *head, *_gathered(step, 0, FORWARD), *_buffers(step, 1, FORWARD)]]
+    """The head's end, the first layer's start, the last one's start, and what runs inside it."""
+    once, layers, root = once_entries(step, FORWARD), step.num_layers, outside(step)
+    last_one = int(keeps_last(step))
+    end = [*once, *saved, *head, *gathered(step, root.head, last_one, FORWARD)]
+    moments = [[*end, *(buffer_of(step, root.head, FORWARD) if root.split else buffers(step, 1, FORWARD))]]
     if not step.kinds:
         return moments
-    size = units(step, step.held)
-    start = [*once, *_stream(step, FORWARD), *whole_units(step, 1, FORWARD), *_buffers(step, 1, FORWARD)]
-    last = [*once, *saved, *_gathered(step, 1, FORWARD), *_buffers(step, min(2, layers), FORWARD)]
-    moments += [[*start, _root_buffer(step, size)], last]
+    before, around = (root.embedding, 0) if root.split else (root.head, root.head)
+    start = [*once, *_stream(step, FORWARD), *gathered(step, around, 1, FORWARD, kept=1)]
+    moments.append([*start, *buffers(step, 1, FORWARD), *buffer_of(step, before, FORWARD)])
+    last = [*once, *saved, *gathered(step, around, 1, FORWARD)]
+    moments.append([*last, *buffers(step, min(2, layers), FORWARD)])
     if step.setup.checkpointed:
-        work = _inside_forward(step, step.largest)
-        moments.append([*once, *saved, work, *_gathered(step, 1, FORWARD), *_buffers(step, 1, FORWARD)])
+        moments.append([*last, _inside_forward(step, step.largest), *buffers(step, 1, FORWARD)])
     return moments
-
-
-def _gathered(step: Step, alive: int, phases: frozenset[Phase], kept: int | None = None) -> list[Entry]:
-    """The root and `alive` layers; where layers stay gathered, `kept` of them (all if not given)."""
-    if _kept(step):
-        alive = step.num_layers if kept is None else kept
-    return whole_units(step, alive, phases)
 
 
 def _inside_forward(step: Step, kind: Kind) -> Entry:
@@ -135,62 +132,6 @@ def _stream(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     ]
 
 
-def _buffers(step: Step, count: int, phases: frozenset[Phase]) -> list[Entry]:
-    """Flat buffers that layers were gathered into."""
-    size, e = units(step, step.held), step.setup.compute_bytes
-    if not count:
-        return []
-    symbols = {"k": count, "U": size.layer, "e": e}
-    return [_communication("gather_buffers", count * size.layer * e, "k*U*e", symbols, phases)]
-
-
-def _root_buffer(step: Step, size: Units) -> Entry:
-    e = step.setup.compute_bytes
-    return _communication("gather_buffers", size.root * e, "R*e", {"R": size.root, "e": e}, FORWARD)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Trained elements and bytes.
-
-    Attributes:
-        layer: Of an average layer.
-        root: Outside the layers.
-        down: Of the matrices that end a layer's feed-forward part.
-        feed_forward: Of all its matrices.
-        e: Bytes of a gradient as it is made.
-        r: Bytes of a gradient as it is reduced.
-    """
-
-    layer: int
-    root: int
-    down: int
-    feed_forward: int
-    e: int
-    r: int
-
-
-def _sizes(step: Step) -> _Sizes:
-    setup, layers = step.setup, max(1, step.num_layers)
-    wide = setup.runtime in REDUCES_IN_FP32 or setup.train_bytes > setup.compute_bytes
-    e = setup.compute_bytes
-    inside = step.trained_at["layers"] + step.trained_at["experts"]
-    if setup.adapter is not None:
-        layer, root, down = -(-step.trained_at["adapter"] // layers), 0, 0
-    else:
-        layer, root = -(-inside // layers), step.trained_params - inside
-        down = _down(step, step.largest) if step.kinds else 0
-    gated = bool(step.kinds) and step.largest.layer.mlp.gated
-    return _Sizes(layer, root, down, down * (3 if gated else 2), e, 4 if wide else e)
-
-
-def _down(step: Step, kind: Kind) -> int:
-    mlp = kind.layer.mlp
-    if mlp.kind is MlpKind.MOE:
-        return step.trained_at["experts"] // (max(1, step.num_layers) * (3 if mlp.gated else 2))
-    return int(kind.form.widths["i"]) * step.model.hidden_size if mlp.kind is not MlpKind.NONE else 0
-
-
 def second_moments(step: Step) -> list[list[Entry]]:
     """The entries of the backward pass's moments; the fullest of them is the phase."""
     if not step.kinds:
@@ -198,47 +139,77 @@ def second_moments(step: Step) -> list[list[Entry]]:
     layers, once = step.num_layers, once_entries(step, BACKWARD)
     moments = [*_last_layer(step, once), *_end(step)]
     if layers > 1:
-        numbers = {layers - 1, 1 if _kept(step) else 2} - {layers}
+        numbers = {layers - 1, 1 if is_kept(step) else 2} - {layers}
         moments += [moment for number in sorted(numbers) for moment in _middle_layer(step, once, number)]
     if step.share.holds_head and step.model.head is not None:
-        casts = [] if step.setup.checkpointed else cast_entries(step, BACKWARD)
-        gathers = [*_gathered(step, 0, BACKWARD), *_ahead(step, layers + 1)]
-        held = held_layers(step, BACKWARD)
-        moments.append([*once, *held, *casts, *gathers, *backward_of_head(step)])
+        moments += _at_head(step, once)
     return moments
+
+
+def _at_head(step: Step, once: list[Entry]) -> list[list[Entry]]:
+    """The head's backward, and where it is a unit of its own the start of its reduce-scatter."""
+    casts = [] if step.setup.checkpointed else cast_entries(step, BACKWARD)
+    head, size, layers = outside(step).head, sizes(step), step.num_layers
+    held = [*once, *held_layers(step, BACKWARD), *casts]
+    last = 1 if keeps_last(step) else 0
+    ahead = [] if last else _ahead(step, layers + 1)
+    moments = [[*held, *gathered(step, head, last, BACKWARD), *ahead, *_whole(backward_of_head(step))]]
+    if outside(step).split and size.head:
+        reduced = [*_root_gradients(step), scatter_input(size.head, size.r)]
+        moments.append([*held, *ahead, *stream_gradient(step, 1, "stream_gradient"), *reduced])
+    return moments
+
+
+def _whole(entries: list[Entry]) -> list[Entry]:
+    """The head's gradient as one of a unit that is not scattered yet."""
+    return [
+        entry._replace(category=Category.COMMUNICATION, name="root_gradients")
+        if entry.category is Category.GRADIENTS
+        else entry
+        for entry in entries
+    ]
 
 
 def _ahead(step: Step, number: int) -> list[Entry]:
     """The buffer of the layer below, gathered while layer `number` runs."""
-    if _kept(step):
+    if is_kept(step):
         return []
-    return _buffers(step, 1 if number > 1 else 0, BACKWARD)
+    return buffers(step, 1 if number > 1 else 0, BACKWARD)
+
+
+def _above(step: Step) -> list[Entry]:
+    """The root while layers run: parameters and whole gradients of the head, or what has become of its own unit's."""
+    root, size = outside(step), sizes(step)
+    if root.split:
+        return gradients_so_far(step, size.head)
+    return [*gathered_root(step, root.head, BACKWARD), *_root_gradients(step)]
 
 
 def _last_layer(step: Step, once: list[Entry]) -> list[list[Entry]]:
-    number, every = step.num_layers, checkpoint_interval(step.setup)
-    gathers = [*_gathered(step, 1, BACKWARD), *_ahead(step, number)]
-    common = [*once, *_root_gradients(step), *gathers]
+    number, every, size = step.num_layers, checkpoint_interval(step.setup), sizes(step)
+    scattered = [scatter_input(size.head, size.r)] if outside(step).split and size.head else []
+    gathers = [*gathered(step, 0, 1, BACKWARD), *_ahead(step, number)]
+    common = [*once, *_above(step), *gathers, *scattered]
     if every == 1:
         return _in_layer(step, step.largest, number, common)
-    again = layer_entries(step, step.largest, every, BACKWARD, "recomputed_layer")
-    work = [
-        *layer_gradients(step, step.largest),
-        *_unit_gradients(_sizes(step).down, step.setup.compute_bytes),
-    ]
+    group = number % every or every
+    again = layer_entries(step, step.largest, group, BACKWARD, "recomputed_layer")
+    work = [*layer_gradients(step, step.largest), *_unit_gradients(size.down, size.e)]
     return [[*common, *held_layers(step, BACKWARD), *again, *work]]
 
 
 def _middle_layer(step: Step, once: list[Entry], number: int) -> list[list[Entry]]:
     """The backward pass of layer `number`, counted from 1, with the layer above being scattered."""
-    size = _sizes(step)
+    size, root = sizes(step), outside(step)
+    above = (step.num_layers - number) * size.layer
+    front = [*gathered_root(step, root.head, BACKWARD), *_root_gradients(step)]
     common = [
         *once,
-        *_root_gradients(step),
-        *gradients_so_far(step, (step.num_layers - number) * size.layer),
-        *_gathered(step, 1, BACKWARD, kept=number),
+        *([] if root.split else front),
+        *gradients_so_far(step, above + (size.head if root.split else 0)),
+        *gathered(step, 0, 1, BACKWARD, kept=number),
         *_ahead(step, number),
-        _scatter_input(size.layer, size),
+        scatter_input(size.layer, size.r),
     ]
     return _in_layer(step, step.largest if number > 1 else step.first, number, common)
 
@@ -258,9 +229,12 @@ def _below(step: Step, number: int) -> list[Entry]:
 
 def _in_layer(step: Step, kind: Kind, number: int, common: list[Entry]) -> list[list[Entry]]:
     """Inside the feed-forward part, and at the layer's end, where all its gradients are there."""
-    size, training = _sizes(step), step.setup.training
-    again = step.setup.checkpointed or training.checkpointing in SELECTIVE
-    kept = layer_entries(step, kind, 1, BACKWARD, "recomputed_layer") if again else []
+    size, checkpointing = sizes(step), step.setup.training.checkpointing
+    again, kept = step.setup.checkpointed or checkpointing in SELECTIVE, []
+    if step.setup.checkpointed:
+        kept = layer_entries(step, kind, 1, BACKWARD, "recomputed_layer")
+    elif checkpointing == "selective_op":
+        kept = again_entries(step, kind, BACKWARD)
     inside = [*kept, *layer_gradients(step, kind), *_unit_gradients(size.down, size.e)]
     between = [*_between(step, kind, again=again), *_unit_gradients(size.feed_forward, size.e)]
     end = [_norm_backward(step, kind), *_unit_gradients(size.layer, size.e)]
@@ -269,6 +243,9 @@ def _in_layer(step: Step, kind: Kind, number: int, common: list[Entry]) -> list[
         return [[*common, *stored, *moment] for moment in (inside, between, end)]
     before = _below(step, number - 1)
     later = [[*common, *before, *moment] for moment in (between, end)]
+    if checkpointing == "selective_attention":
+        scores = [*again_entries(step, kind, BACKWARD), *score_gradients(step, kind)]
+        later.append([*common, *_below(step, number), *scores])
     return [[*common, *_below(step, number), *inside], *later]
 
 
@@ -317,59 +294,37 @@ def _root_gradients(step: Step) -> list[Entry]:
         return []
     v, h, e = step.vocab, step.model.hidden_size, step.setup.compute_bytes
     symbols = {"V": v, "h": h, "e": e}
-    return [_gradients("root_gradients", v * h * e, "V*h*e", symbols)]
+    return [gradients_of_unit("root_gradients", v * h * e, "V*h*e", symbols)]
 
 
 def _end(step: Step) -> list[list[Entry]]:
-    """The embedding's backward, and the root's reduce-scatter, for which the root's parameters have gone."""
-    size, e, v, h = _sizes(step), step.setup.compute_bytes, step.vocab, step.model.hidden_size
+    """The embedding's backward, and its unit's reduce-scatter, for which the unit's parameters have gone."""
+    size, e, v, h = sizes(step), step.setup.compute_bytes, step.vocab, step.model.hidden_size
+    root = outside(step)
+    params, own = (root.embedding, size.embedding) if root.split else (root.head, size.embedding + size.head)
     rest = [
         *kept_cache(step, BACKWARD),
         *id_entries(step, BACKWARD),
-        *gradients_so_far(step, step.num_layers * size.layer),
+        *gradients_so_far(step, step.num_layers * size.layer + (size.head if root.split else 0)),
     ]
-    last = [*whole_units(step, 0, BACKWARD), _scatter_input(size.layer, size)]
-    if not size.root:
-        return [[*rest, *stream_gradient(step, 1, "stream_gradient"), *last]]
-    root = _gradients("root_gradients", size.root * e, "R*e", {"R": size.root, "e": e})
+    last = [*gathered_root(step, params, BACKWARD), scatter_input(size.layer, size.r)]
+    stream = stream_gradient(step, 1, "stream_gradient")
+    if not own:
+        return [[*rest, *stream, *last]]
     if step.model.tie_word_embeddings and step.share.holds_embedding and step.share.holds_head:
         cut = whole_tied(step)
         k = 2 if cut else 3
         symbols = {"k": k, "V": v, "h": h, "P": cut, "e": e}
-        come = [_gradients("tied_gradients", (k * v * h + cut) * e, "(k*V*h + P)*e", symbols)]
-    elif whole_embedding(step):
-        made = size.root + whole_embedding(step) + step.trained_at["embedding"]
-        come = [_gradients("root_gradients", made * e, "R*e", {"R": made, "e": e})]
+        come = [gradients_of_unit("tied_gradients", (k * v * h + cut) * e, "(k*V*h + P)*e", symbols)]
     else:
-        come = [root, *stream_gradient(step, 1, "stream_gradient")]
-    return [[*rest, *come, *last], [*rest, root, _scatter_input(size.root, size)]]
+        made, piece = whole_embedding(step), step.trained_at["embedding"]
+        come = _whole_root(own + made + piece, e) if made else [*_whole_root(own, e), *stream]
+    return [[*rest, *come, *last], [*rest, *_whole_root(own, e), scatter_input(own, size.r)]]
 
 
-def _scatter_input(params: int, size: _Sizes) -> Entry:
-    """The copy of a unit's gradients that is reduced."""
-    symbols = {"U": params, "r": size.r}
-    return item(
-        Category.COMMUNICATION,
-        "scatter_input",
-        params * size.r,
-        "U*r",
-        symbols,
-        "fsdp_reduce",
-        phases=BACKWARD,
-    )
+def _whole_root(params: int, e: int) -> list[Entry]:
+    return [gradients_of_unit("root_gradients", params * e, "R*e", {"R": params, "e": e})]
 
 
 def _unit_gradients(params: int, e: int) -> list[Entry]:
-    if not params:
-        return []
-    return [_communication("unit_gradients", params * e, "U*e", {"U": params, "e": e}, BACKWARD)]
-
-
-def _gradients(name: str, amount: int, formula: str, symbols: dict[str, int]) -> Entry:
-    return item(Category.COMMUNICATION, name, amount, formula, symbols, REFERENCE, phases=BACKWARD)
-
-
-def _communication(
-    name: str, amount: int, formula: str, symbols: dict[str, int], phases: frozenset[Phase]
-) -> Entry:
-    return item(Category.COMMUNICATION, name, amount, formula, symbols, REFERENCE, phases=phases)
+    return [gradients_of_unit("unit_gradients", params * e, "U*e", {"U": params, "e": e})] if params else []

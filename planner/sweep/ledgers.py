@@ -16,7 +16,7 @@ from planner.plan_types import Verdict
 from planner.scenario import Scenario
 from planner.sweep.formula import Powers, Whole, values
 from planner.sweep.region import DeviceProgram, Group, Key, Moment
-from planner.training_cache import cache_bytes, is_bare, parts_of
+from planner.training_cache import cache_bytes, is_hidden, parts_of
 from planner.training_setup import Setup
 
 PHASES: Final = tuple(Phase)
@@ -98,10 +98,12 @@ class Ledgers:
                 found = found + self._picked(phase, by_moment)
         return found
 
-    def hidden(self) -> Whole:
+    def hidden(self, setup: Setup) -> Whole:
         """As `planner.training_cache.hidden_bytes`."""
         bare = {
-            moment: self._added(k for k in self._sizes if moment in k[2] and is_bare(k[0], k[1], k[4]))
+            moment: self._added(
+                k for k in self._sizes if moment in k[2] and is_hidden(setup, k[0], k[1], k[4])
+            )
             for moment in self._within(Phase.BACKWARD)
         }
         return _highest(list(bare.values()))[0] - self._picked(Phase.BACKWARD, bare)
@@ -186,7 +188,7 @@ def _cache(
     ledgers: Ledgers, setup: Setup, shard: int, usable: Whole | None, scenario: Scenario, tables: Tables
 ) -> Whole:
     """The allocator's cache, by the very rule of a single plan."""
-    parts = parts_of(ledgers, setup, shard, ledgers.hidden(), larger=np.maximum)
+    parts = parts_of(ledgers, setup, shard, ledgers.hidden(setup), larger=np.maximum)
     room = None if usable is None else usable - ledgers.fullest(Layer.PROCESS)[0]
     fracs = slack_fracs(scenario.runtime.allocator, tables)
     found = cache_bytes(parts, fracs, room, ceil=np.ceil, larger=np.maximum, smaller=np.minimum)

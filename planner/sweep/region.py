@@ -11,7 +11,7 @@ from planner.placement_fit import place_job
 from planner.plan_types import DevicePlan, Plan
 from planner.sweep.formula import Formula, NotExpressibleError, program
 from planner.sweep.polynomial import ZERO, Polynomial, add, bilinear, constant, value_at
-from planner.training_cache import PACKED, RETAINED
+from planner.training_cache import PACKED, RETAINED, UNIT_GRADIENTS
 from planner.training_setup import Setup, setup_for
 
 Point = tuple[int, int]
@@ -22,7 +22,7 @@ Moment = tuple[Phase, tuple[int, ...]]
 Key = tuple[Category, Layer, frozenset[Moment], bool, str]
 """What entries that are added up share. The fourth: they are weights that are counted, not estimated; the last: their
 name, for those that are asked for by name."""
-NAMED: Final = frozenset({PACKED, RETAINED})
+NAMED: Final = frozenset({PACKED, RETAINED, *UNIT_GRADIENTS})
 
 
 @dataclass(slots=True)

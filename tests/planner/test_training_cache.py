@@ -7,6 +7,7 @@ import pytest
 
 from planner.ledger import Category, Entry, Layer, Ledger, Phase
 from planner.training_cache import hidden_bytes
+from planner.training_setup import Setup, setup_for
 from planner.units import GIB
 from tests.planner import training_cases as cases
 
@@ -25,6 +26,12 @@ def cache(
     rows = [{"gpu": cases.CARD, "count": devices, **size}]
     found = cases.ledger(config, hardware={"devices": rows}, **{"training": STEP, **blocks})
     return found.total("allocator_cache"), found
+
+
+def setup(**blocks: Any) -> Setup:
+    """The first device's part of a step, in numbers."""
+    resolved, model, groups = cases.shares(cases.LLAMA_1B, **{"training": STEP, **blocks})
+    return setup_for(groups[0], resolved, model)
 
 
 def logits(found: Ledger, phase: Phase) -> int:
@@ -75,8 +82,22 @@ def test_what_other_moments_need_beyond_the_fullest() -> None:
 
     head = [entry(30, Category.LOGITS), entry(10, Category.ACTIVATIONS)]
     layer = [entry(25, Category.ACTIVATIONS), entry(9, Category.ACTIVATIONS, "retained_gradients")]
-    assert hidden_bytes([layer, head]) == 25 - 10
-    assert hidden_bytes([layer]) == hidden_bytes([]) == 0
+    alone = setup()
+    assert hidden_bytes(alone, [layer, head]) == 25 - 10
+    assert hidden_bytes(alone, [layer]) == hidden_bytes(alone, []) == 0
+
+
+def test_of_the_second_fsdp_other_moments_hide_what_is_gathered() -> None:
+    def entry(amount: int, category: Category, name: str = "x") -> Entry:
+        return Entry(category, name, amount, frozenset({Phase.BACKWARD}), "", (), "")
+
+    head = [entry(90, Category.LOGITS), entry(10, Category.COMMUNICATION)]
+    layer = [entry(25, Category.COMMUNICATION), entry(40, Category.COMMUNICATION, "scatter_input")]
+    parallel = {"sharding": "fsdp", "sharding_degree": 8}
+    titan = setup(runtime={"name": "torchtitan"}, task="pretrain", devices=8, parallel=parallel)
+    assert hidden_bytes(titan, [layer, head]) == 25 - 10
+    generic = setup(runtime={"name": "generic"}, task="pretrain", devices=8, parallel=parallel)
+    assert hidden_bytes(generic, [layer, head]) == 25 + 40 - 10
 
 
 def test_a_full_card_gives_back_what_is_cached_but_for_pieces() -> None:
