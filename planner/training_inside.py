@@ -1,8 +1,11 @@
 """Inside a layer's backward pass: what is there beyond what the layer had kept, at its fullest."""
 
 from planner.ledger import Category, Entry
+from planner.memory.activations import COMPOSED_GELU
+from planner.memory.adapters import layer_sites
+from planner.memory.layer_forms import COMPOSES_GELU
 from planner.memory.terms import item, whole
-from planner.model.spec import MlpKind
+from planner.model.spec import MlpKind, Part, Split
 from planner.training_setup import Setup, fused_kernels
 from planner.training_step import BACKWARD, Kind, Step, exact
 
@@ -31,6 +34,42 @@ def inner_tensors(setup: Setup, *, gated: bool) -> int:
     return (3 if gated else 2) - (1 if kept else 0)
 
 
+def composed_tensors(step: Step) -> float:
+    """The same of a GELU put together from single steps, in tensors of products; 0 for any other activation.
+
+    Both factors' gradients and the product's; under autocast these three are fp32, beside a 16-bit one.
+    """
+    setup = step.setup
+    if setup.runtime not in COMPOSES_GELU or step.model.hidden_act not in COMPOSED_GELU or setup.compiled:
+        return 0
+    if any(kind.layer.mlp.gated for kind in step.kinds):
+        return 0
+    alive = (3 * 4 + setup.compute_bytes) / setup.compute_bytes if setup.autocast else 3
+    return exact(alive - (1 if setup.adapter is None else 0))
+
+
+def transient(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float]] | None:
+    """What an adapter on the down projection has in work: bytes, formula, symbols; None without one.
+
+    The product it reads, its cast to the adapter's format and dropout's output where neither is kept, and the three
+    outputs that are added up.
+    """
+    setup, adapter = step.setup, step.setup.adapter
+    if adapter is None or not any(
+        x.part is Part.MLP and x.split is Split.ROW for x in layer_sites(kind.layer, adapter)
+    ):
+        return None
+    p, d, drops = setup.product_bytes, setup.train_bytes, bool(adapter.dropout)
+    if setup.autocast:
+        wide = 0 if setup.quantized_base or d == p else d
+        wide, out = wide + (wide or p) * drops, 3 * setup.compute_bytes
+    else:
+        wide, out = d * drops if d != p else 0, setup.compute_bytes + 2 * d
+    t, i, h = setup.batch * kind.sequence, exact(kind.form.widths["i"]), step.residual_width
+    symbols = {"t": t, "p": p + wide, "i": i, "o": out, "h": h}
+    return t * ((p + wide) * i + out * h), "t*(p*i + o*h)", symbols
+
+
 def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     """Inside a layer: the stream's gradient, what checkpointing adds, and the feed-forward part's own gradients.
 
@@ -45,6 +84,9 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     others = []
     if kind.form.score_gradients:
         wide, others = max(wide, _scores(step, kind, symbols)), [SCORES]
+    if step.setup.checkpointed and (found := transient(step, kind)) is not None:
+        wide, others, more = max(wide, found[0]), [*others, "t*(p*i + o*h)"], found[2]
+        symbols |= {name: more[name] for name in ("p", "o")} | {"i": more["i"]}
     if step.setup.quantized_base:
         i, e, width = symbols["i"], symbols["e"], int(kind.form.widths["h"])
         wide = max(wide, (symbols["c"] - 2) * symbols["t"] * i * e + i * width * e)
@@ -81,7 +123,7 @@ def _stream(step: Step, kind: Kind, *, counted: int = 0) -> tuple[float, dict[st
 
 
 def _product(step: Step, kind: Kind, symbols: dict[str, int | float]) -> tuple[float, str]:
-    c = inner_tensors(step.setup, gated=kind.layer.mlp.gated)
+    c = composed_tensors(step) or inner_tensors(step.setup, gated=kind.layer.mlp.gated)
     i, e = exact(inner_width(step, kind)), step.setup.product_bytes
     symbols |= {"c": c, "i": i, "e": e}
     return c * symbols["t"] * i * e, "c*t*i*e"

@@ -13,6 +13,7 @@ from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
 from planner.moments import fullest
+from planner.training_inside import transient
 from planner.training_litgpt import chain as litgpt_chain
 from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
 from planner.training_setup import Setup
@@ -163,11 +164,30 @@ def _end_of_forward(step: Step) -> list[Entry]:
     """The head's output; kernels that fuse head and loss never make it."""
     setup = step.setup
     if setup.training.loss in WHOLE_LOGITS_NEVER:
-        return _held_input(step, FORWARD)
+        return fullest((_held_input(step, FORWARD), _inside_forward(step)))
     if setup.runtime == "litgpt":
         return [*litgpt_end_of_forward(step), *_held_input(step, FORWARD)]
     logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
     return [logits, *capped_logits(step, FORWARD), *_held_input(step, FORWARD)]
+
+
+def _inside_forward(step: Step) -> list[Entry]:
+    """The last layer's adapter at work, where no logits come after it."""
+    found = transient(step, step.largest) if step.kinds and not step.setup.checkpointed else None
+    if found is None:
+        return []
+    amount, formula, symbols = found
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "forward_temporary",
+            amount,
+            formula,
+            symbols,
+            "activations_eager",
+            phases=FORWARD,
+        )
+    ]
 
 
 def capped_logits(step: Step, phases: frozenset[Phase]) -> list[Entry]:

@@ -62,7 +62,7 @@ def cpu_kernels(scenario: Scenario, model: ModelSpec) -> CpuKernels:
     return CpuKernels(
         compute_bytes=compute,
         adapter_mask_bytes=compute if autocast else adapter,
-        widens_gelu=autocast and stored > compute and model.hidden_act in COMPOSED_GELU,
+        widens_gelu=autocast and compute < 4 and model.hidden_act in COMPOSED_GELU,
         half_statistics=model.norm == "layer_norm" and compute < 4 and not autocast,
         norms=1 if model.parallel_residual else 2,
         groups_queries=compute == 4 and training.attention == "sdpa" and grouped,

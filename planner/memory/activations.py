@@ -25,6 +25,11 @@ def rms_norm(x: str, *, res: int, fused: bool, trained: bool, upcast_weight: boo
     return {x: 4 + normed, "": 4}
 
 
+def centred_norm(x: str, *, trained: bool) -> Terms:
+    """Cohere's layer norm, single steps in fp32: the centred input twice, the normalised one if trained, the root."""
+    return {x: 8 + (4 if trained else 0), "": 4}
+
+
 def layer_norm(x: str, *, res: int) -> Terms:
     """PyTorch's layer norm: the input, mean and reciprocal deviation."""
     return {x: res, "": 8}
@@ -72,13 +77,14 @@ def eager_scores(e: int, *, upcast: bool, dropout: bool) -> int:
     return softmax + (e if dropout or softmax != e else 0)
 
 
-def eager_score_gradients(e: int, *, upcast: bool) -> int:
+def eager_score_gradients(e: int, *, upcast: bool, half: bool = True) -> int:
     """Bytes per head and score that the softmax's backward adds: the gradients before and after it.
 
-    The cast is gone by then. CUDA's kernel writes the second one in the input's format (`_softmax_backward_data`).
+    The cast is gone by then. CUDA's kernel writes the second one in the input's format where it reads fp16 and puts out
+    fp32 (`half`); for bf16 the input is widened first, and so is its gradient (PyTorch `SoftMax.cpp`).
     """
     softmax = 4 if upcast else e
-    return softmax + e - (e if softmax != e else 0)
+    return softmax + (e if half else softmax) - (e if softmax != e else 0)
 
 
 def fused_projection_view(e: int, *, rotary: bool, cached: bool, copied: bool) -> Terms:

@@ -14,6 +14,8 @@ from planner.units import ceil_div
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
 COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
+CENTRES: Final = frozenset({"cohere", "cohere2"})
+"""Classes whose layer norm is put together from single steps (`CohereLayerNorm`)."""
 COMBINES_IN_FP32: Final = frozenset({"torchtitan"})
 """Runtimes that weight the routed tokens in fp32, which keeps that copy (torchtitan `MoE.forward`)."""
 PLAIN_SOFTMAX: Final = frozenset({
@@ -40,8 +42,9 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     parts = [_norms(view)]
     if layer.attention.kind is not AttentionKind.NONE:
         parts += _attention(view, eager=eager)
-    if layer.mlp.kind is not MlpKind.NONE:
+    if layer.mlp.kind is not MlpKind.NONE and not _feeds_untrained(view):
         parts += feed(view)
+    parts.append(_read_twice(view))
     widths = widths_of(layer, model, setup)
     if setup.adapter is not None and setup.adapter.method == "dora":
         widths["y"] = scaled_outputs(view)
@@ -66,10 +69,35 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         masks=masks,
         adapter_masks=adapter_masks(view),
         masks_scores=dropout,
-        score_gradients=act.eager_score_gradients(e, upcast=upcast),
+        score_gradients=act.eager_score_gradients(
+            e, upcast=upcast, half=setup.training.precision.compute == "fp16"
+        ),
         between=between,
         again=again,
     )
+
+
+def _feeds_untrained(view: View) -> bool:
+    """Whether nothing before or in the feed-forward part of a parallel block is trained, so that it keeps nothing."""
+    sites = (x for x in view.sites if x.part is not Part.ATTENTION)
+    return not view.stream and view.model.parallel_residual and not any(sites)
+
+
+def _read_twice(view: View) -> Terms:
+    """What both parts of a parallel block keep uncast of the one norm's output that they read is one tensor."""
+    setup, e, given = view.setup, view.setup.compute_bytes, view.norm_output_bytes
+    if not view.model.parallel_residual or norm_count(view.layer, view.model) != 1 or setup.megatron:
+        return {}
+    if setup.adapter is None:
+        return {"h": -e} if given == e else {}
+    shares = act.adapter_shares(
+        given=given, dtype=setup.train_bytes, e=e, autocast=setup.autocast, packed=setup.quantized_base
+    )
+    both = all(
+        any(x.part is part and x.split is not Split.ROW for x in view.sites)
+        for part in (Part.ATTENTION, Part.MLP)
+    )
+    return {"h": -e} if both and shares and not setup.adapter.dropout else {}
 
 
 def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | None:
@@ -167,8 +195,10 @@ def has_head_norms(layer: Layer, model: ModelSpec) -> bool:
 
 def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
     """One norm over width `x`, its output left out."""
+    if model.model_type in CENTRES and setup.runtime in COMPOSES_GELU:
+        return act.centred_norm(x, trained=setup.adapter is None)
     if model.norm == "layer_norm":
-        return act.layer_norm(x, res=setup.residual_bytes)
+        return act.layer_norm(x, res=4 if setup.autocast else setup.residual_bytes)
     return act.rms_norm(
         x,
         res=setup.residual_bytes,
@@ -179,10 +209,17 @@ def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
 
 
 def _norms(view: View) -> Terms:
-    """All norms of a layer; the first input of a fused kernel is the one that checkpointing has stored already."""
+    """All norms of a layer; the first input of a fused kernel is the one that checkpointing has stored already.
+
+    The two layer norms of a parallel block keep one tensor, where autocast does not cast it for each.
+    """
     layer, model, setup = view.layer, view.model, view.setup
     frozen = 0 if view.stream else 1
-    total = scaled(norm_terms(model, setup, view.residual), norm_count(layer, model) - frozen)
+    count = norm_count(layer, model) - frozen
+    total = scaled(norm_terms(model, setup, view.residual), count)
+    given = not setup.autocast or setup.residual_bytes == 4
+    if model.parallel_residual and model.norm == "layer_norm" and count > 1 and given:
+        total[view.residual] -= (count - 1) * setup.residual_bytes
     if "rms_norm" in view.kernels and setup.checkpointed and model.norm != "layer_norm":
         total[view.residual] -= setup.residual_bytes
     if has_head_norms(layer, model):
@@ -281,7 +318,21 @@ def _core(view: View, *, eager: bool) -> Terms:
         return add(act.efficient_fp32_attention(repeats=repeats), cache)
     if repeats and repeats_keys(view.model.model_type, setup):
         return add(act.eager_attention(e, repeats=True), {"o": e, "n": 4})
-    return add(act.flash_attention(e), _widened_keys(view, 4))
+    return add(act.flash_attention(e), _widened_keys(view, 4), _masked(view, repeats=repeats))
+
+
+def _masked(view: View, *, repeats: bool) -> Terms:
+    """A window shorter than the sequence needs a mask, which every layer casts, and keys repeated for every query head.
+
+    No fused kernel of sdpa groups queries under a mask (transformers `sdpa_mask`, `use_gqa_in_sdpa`). `u`: mask entries
+    per token, one row of the batch serves all.
+    """
+    setup, window = view.setup, view.layer.attention.window
+    hf = setup.runtime in {"generic", "hf_trainer"} and (not setup.version or setup.version >= (5,))
+    if setup.training.attention != "sdpa" or not hf or not window or window >= setup.sequence:
+        return {}
+    again: Terms = {"q": setup.compute_bytes, "o": setup.compute_bytes} if repeats else {}
+    return add(again, {"u": setup.compute_bytes})
 
 
 def _widened_keys(view: View, more: int) -> Terms:

@@ -161,6 +161,7 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
         "w": ceil_div(sum(x.out_features for x in layer.linears if x.part is Part.ATTENTION), ranks),
         "i": ceil_div(mlp.intermediate_size, ranks),
         "si": ceil_div(mlp.shared_intermediate_size, ranks),
+        "u": setup.sequence / setup.batch,
         "E": mlp.num_experts,
         "K": routed,
         "xh": routed * hidden,
