@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     OpenPage = Callable[..., AppTest]
 
 SERVED = "llama-70b-awq-two-l40s"
+NO_RATES = {"hardware.devices": [{"gpu": "generic-48gb", "count": 2}]}
+"""Cards of which only the size is known."""
 ENGINES: dict[str, dict[str, Any]] = {
     "vllm": {},
     "sglang": {"runtime": {"name": "sglang"}},
@@ -127,7 +129,7 @@ def test_beams_change_the_plan_too(open_page: OpenPage) -> None:
 
 
 def test_without_a_time_a_queue_is_unknown_and_with_one_it_is_drawn(open_page: OpenPage) -> None:
-    page = opened(open_page, served(), "waiting")
+    page = opened(open_page, served(**NO_RATES), "waiting")
     assert "unknown until the time of a step is" in html(page)
     assert "requests_waiting" not in charts(page)
     checked(field(page, "requests_own_step_ms").set_value(40.0).run())
@@ -145,7 +147,7 @@ def test_tiers_stand_in_the_scenario_with_size_and_hits(open_page: OpenPage) -> 
 
 
 def test_replicas_need_what_one_carries(open_page: OpenPage) -> None:
-    page = opened(open_page, served(), "replicas")
+    page = opened(open_page, served(**NO_RATES), "replicas")
     assert "Replicas are unknown" in html(page)
     checked(field(page, "requests_own_capacity").set_value(0.5).run())
     load, there = charts(page)["requests_replicas"]["data"]
@@ -156,10 +158,25 @@ def test_replicas_need_what_one_carries(open_page: OpenPage) -> None:
 
 
 def test_an_answer_cache_names_the_hits_that_a_claim_takes(open_page: OpenPage) -> None:
-    page = opened(open_page, served(), "answers")
+    page = opened(open_page, served(**NO_RATES), "answers")
     assert "at least as large a share of hits" in html(page)
     checked(field(page, "requests_own_first_ms").set_value(400.0).run())
     assert "takes 39" in html(page) or "takes 40" in html(page)
+
+
+@pytest.mark.parametrize("topic", ["waiting", "replicas", "answers"])
+def test_times_start_from_the_estimate(open_page: OpenPage, topic: str) -> None:
+    page = opened(open_page, served(), topic)
+    name = {"waiting": "step_ms", "replicas": "capacity", "answers": "first_ms"}[topic]
+    assert field(page, f"requests_own_{name}").value > 0
+    assert "are unknown until" not in html(page)
+
+
+def test_a_table_of_speed_by_sequences(open_page: OpenPage) -> None:
+    known, unknown = opened(open_page, served()), opened(open_page, served(**NO_RATES))
+    assert "Tokens/s" in html(known)
+    assert "Times are unknown" not in html(known)
+    assert "Times are unknown: the tables lack a rate of this card." in html(unknown)
 
 
 def test_flags_stand_on_the_page(open_page: OpenPage) -> None:

@@ -6,21 +6,24 @@ from planner.requests import answer_cache
 from ui import parts
 from ui.numbers import DASH, percent, signed, whole
 from ui.requests.fields import own_number, real_of
+from ui.requests.question import Question
+from ui.requests.speed import estimate
 from ui.words import Words
 
 CLAIMED_FRAC = 0.38
 
 
-def draw(words: Words) -> None:
+def draw(question: Question, words: Words) -> None:
     """Hits and times from the user, then requests, first token and replicas."""
+    guess = estimate(question)
     with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         rate = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
         hits = (own_number(words, "hit_percent", 25.0, step=5.0, format_="%.0f") or 0.0) / 100
         local = (own_number(words, "local_percent", 80.0, step=5.0, format_="%.0f") or 0.0) / 100
         local_ms = own_number(words, "local_ms", 0.5, step=0.1, format_="%.1f") or 0.0
         store_ms = own_number(words, "store_ms", 10.0, step=1.0, format_="%.1f") or 0.0
-        first_ms = own_number(words, "first_ms", None, step=10.0, format_="%.0f")
-        capacity = own_number(words, "capacity", None, step=0.5, format_="%.2f")
+        first_ms = own_number(words, "first_ms", guess.first_ms, step=10.0, format_="%.0f")
+        capacity = own_number(words, "capacity", guess.capacity_per_s, step=0.5, format_="%.2f")
     found = answer_cache.with_cache(
         requests_per_s=rate,
         hit_frac=hits,

@@ -5,13 +5,16 @@ import streamlit as st
 from planner.plan_types import Verdict
 from planner.requests import chunks, concurrency
 from planner.requests.concurrency import Row
+from planner.throughput.serving_speed import ServingSpeed
 from ui import answers, parts, verdict
 from ui.numbers import DASH, gib1, gib2, signed_gib, whole
 from ui.requests.fields import whole_of
 from ui.requests.question import PROMPT_TOKENS, Question
+from ui.requests.speed import speeds
 from ui.words import Safe, Words
 
 MOST_ROWS = 12
+COLUMNS = ("sequences", "kv", "needs", "headroom", "verdict", "first", "following", "tokens")
 
 
 def at_once(question: Question, words: Words) -> None:
@@ -27,21 +30,36 @@ def at_once(question: Question, words: Words) -> None:
         else words.html("requests.at_once.none")
     )
     st.html(f'<div class="p">{say}</div>')
-    head = [words(f"requests.at_once.{name}") for name in ("sequences", "kv", "needs", "headroom", "verdict")]
+    timed = speeds(question, tuple(row.sequences for row in rows))
+    head = [words(f"requests.at_once.{name}") for name in COLUMNS]
     st.html(
-        parts.table(head, [_row(row, words) for row in rows], name=words("requests.topic.at_once"), left=(4,))
+        parts.table(
+            head,
+            [_row(row, speed, words) for row, speed in zip(rows, timed, strict=True)],
+            name=words("requests.topic.at_once"),
+            left=(4,),
+        )
     )
-    st.html(f'<div class="p m">{words.html("requests.at_once.note")}</div>')
+    known = "note" if timed[0].tpot_s is not None else "note_unknown"
+    st.html(f'<div class="p m">{words.html(f"requests.at_once.{known}")}</div>')
 
 
-def _row(row: Row, words: Words) -> list[str]:
+def _row(row: Row, speed: ServingSpeed, words: Words) -> list[str]:
     if row.verdict is None:
-        return [whole(row.sequences), DASH, DASH, DASH, words("requests.at_once.refused")]
+        return [whole(row.sequences), DASH, DASH, DASH, words("requests.at_once.refused"), DASH, DASH, DASH]
     left = DASH if row.headroom_bytes is None else signed_gib(row.headroom_bytes)
+    times = _times(speed)
     kind, icon = verdict.TAG[row.verdict]
     word = words.html(f"verdict.word.{row.verdict.value}")
     tag = Safe(f'<span class="{kind}">{icon} {word}</span>')
-    return [whole(row.sequences), gib2(row.kv_bytes), gib1(row.needs_bytes), left, tag]
+    return [whole(row.sequences), gib2(row.kv_bytes), gib1(row.needs_bytes), left, tag, *times]
+
+
+def _times(speed: ServingSpeed) -> list[str]:
+    """First token, next token and tokens a second; a dash where the tables lack a figure of the card."""
+    first = DASH if speed.ttft_s is None else f"{speed.ttft_s:,.2f}"
+    following = DASH if speed.tpot_s is None else f"{speed.tpot_s * 1000:,.0f}"
+    return [first, following, DASH if speed.output_tokens_per_s is None else whole(speed.output_tokens_per_s)]
 
 
 def prefill(question: Question, words: Words) -> None:

@@ -29,7 +29,7 @@ TOPICS: Final[dict[str, Draw]] = {
     "prefill": loads.prefill,
     "waiting": waiting.draw,
     "tiers": tiers.draw,
-    "answers": lambda _question, words: answer_cache.draw(words),
+    "answers": answer_cache.draw,
     "replicas": replicas.draw,
 }
 

@@ -12,6 +12,7 @@ from ui.numbers import whole
 from ui.pages.frame import plot
 from ui.requests.fields import own_choice, own_number, real_of, whole_of
 from ui.requests.question import Question
+from ui.requests.speed import estimate
 from ui.words import Words
 
 STEP_S: Final = 60.0
@@ -38,7 +39,7 @@ def draw(question: Question, words: Words) -> None:
     with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         profile = own_choice(words, "profile", PROFILES)
         peak = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
-        capacity = own_number(words, "capacity", None, step=0.5, format_="%.2f")
+        capacity = own_number(words, "capacity", estimate(question).capacity_per_s, step=0.5, format_="%.2f")
         real_of(words, "autoscale.gpu_utilisation_up", 0.75, step=0.05)
         whole_of(words, "autoscale.step_up", 2)
         real_of(words, "autoscale.queue_ms_up", 200.0, step=50.0, format_="%.0f")
@@ -75,9 +76,8 @@ def draw(question: Question, words: Words) -> None:
         ),
     ]
     st.html(parts.strip(cells))
-    st.html(
-        f'<div class="p m">{words.html("requests.replicas.note", cards=whole(question.cards), most=whole(rules.most))}</div>'
-    )
+    note = words.html("requests.replicas.note", cards=whole(question.cards), most=whole(rules.most))
+    st.html(f'<div class="p m">{note}</div>')
 
 
 def _cost(hours: float, price: float | None, cards: int, words: Words) -> tuple[str, str]:

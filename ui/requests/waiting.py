@@ -14,6 +14,7 @@ from ui.numbers import percent
 from ui.pages.frame import plot
 from ui.requests.fields import WIDTH_PX, own_number, real_of, whole_of, write
 from ui.requests.question import ANSWER_TOKENS, Question
+from ui.requests.speed import estimate
 from ui.state import document
 from ui.words import Words
 
@@ -26,9 +27,10 @@ MOST_AT_ONCE: Final = 256
 
 def draw(question: Question, words: Words) -> None:
     """Times of a step from the user, then each way of batching."""
+    guess = estimate(question)
     with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
-        alone = own_number(words, "step_ms", None, step=1.0, format_="%.1f")
-        further = own_number(words, "further_ms", 0.1, step=0.1, format_="%.2f")
+        alone = own_number(words, "step_ms", guess.step_ms, step=1.0, format_="%.1f")
+        further = own_number(words, "further_ms", guess.further_ms, step=0.1, format_="%.2f")
         whole_of(words, "workload.output_tokens", ANSWER_TOKENS, step=64)
         delay = real_of(words, "batching.max_delay_ms", 100.0, step=10.0, format_="%.0f")
         preferred = _preferred(words)
@@ -55,7 +57,7 @@ def draw(question: Question, words: Words) -> None:
     st.html(parts.section(words("requests.waiting.at", rate=f"{rate:g}"), ""))
     st.html(parts.table(head, body, name=words("requests.topic.waiting")))
     note = words.html("requests.waiting.note", n=REQUESTS, most=most, full=f"{full['continuous']:.2f}")
-    st.html(f'<div class="p m">{note}</div>')
+    st.html(f'<div class="p m">{note} {words.html("requests.waiting.estimated")}</div>')
 
 
 def _ways(
