@@ -19,7 +19,7 @@ from benchmarks.bands import Ratio, held_out_runs, ratios
 from benchmarks.in_sample import in_sample
 from benchmarks.records import MEMORY_FILES, TRUTH, load
 from hardware_db import DATA, load_tables
-from planner.bands import DEVICE_LAYER
+from planner.bands import row_of
 from planner.hardware import Tables
 from planner.predict import Predictor, predictor
 from planner.scenario import SCHEMA_VERSION
@@ -103,13 +103,12 @@ def runs(found: list[Ratio], tables: Tables, own: Collection[str]) -> list[dict[
     An error is predicted / observed - 1. Runs of `own` sources, which constants were read from, are apart.
     `held_inside` counts runs inside a band made without their source, `clean_inside` those of other sources.
     """
-    bands = {(b.runtime, b.task): b for b in tables.bands if b.layer == DEVICE_LAYER}
     by_key: dict[tuple[str, str], list[tuple[Ratio, bool]]] = {}
     for ratio, inside in held_out_runs(found):
         by_key.setdefault((ratio.runtime, ratio.task), []).append((ratio, inside))
     rows: list[dict[str, Any]] = []
     for key, members in sorted(by_key.items()):
-        absolute, band = sorted(abs(1 / ratio.value - 1) for ratio, _ in members), bands.get(key)
+        absolute, band = sorted(abs(1 / ratio.value - 1) for ratio, _ in members), row_of(*key, tables)
         clean = [(ratio, inside) for ratio, inside in members if ratio.family not in own]
         rows.append(
             {

@@ -46,16 +46,24 @@ def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> t
     Nearest first: runs of the same runtime and task; where those were read at the allocator only, their interval
     times that of what lies beyond it; the same task; any training.
     """
-    rows, runtime, task = _by_key(tables), scenario.runtime.name, scenario.task
-    for basis, own, kind in basis_order(runtime, task):
-        row = rows.get((own, kind, layer))
-        if row is None and layer != ALLOCATED_LAYER and basis == "runtime_task":
-            row = _from_within(
-                rows.get((own, kind, ALLOCATED_LAYER)), rows.get((ANY_RUNTIME, ANY_TRAINING, BEYOND))
-            )
+    for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
+        row = row_of(runtime, task, tables, layer)
         if row is not None:
             return basis, row
     return None if layer == DEVICE_LAYER else band_row(scenario, tables)
+
+
+def row_of(runtime: str, task: str, tables: Tables, layer: str = DEVICE_LAYER) -> Band | None:
+    """The row of one runtime and task, or of any runtime; for an outer layer made from the allocator's if need be."""
+    rows = _by_key(tables)
+    row = rows.get((runtime, task, layer))
+    if row is None and layer != ALLOCATED_LAYER and runtime != ANY_RUNTIME:
+        within, beyond = (
+            rows.get((runtime, task, ALLOCATED_LAYER)),
+            rows.get((ANY_RUNTIME, ANY_TRAINING, BEYOND)),
+        )
+        row = _from_within(within, beyond)
+    return row
 
 
 def _from_within(allocated: Band | None, beyond: Band | None) -> Band | None:

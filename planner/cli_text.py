@@ -100,6 +100,8 @@ SENTENCES: Final = {
     "link_broken": "the link can't be read ({reason})",
     "link_too_long": "{given} characters|allowed: {allowed}",
     "link_newer": "the link has version {given}; this Headroom reads up to {allowed}",
+    "host_memory_short": "each machine needs {needs} GiB of host memory, it has {given}",
+    "nvme_short": "each machine needs {needs} GB of disk, it has {given}",
     "link_fields_dropped": "left out because they can't be read here: {fields}",
 }
 """Code -> clauses with `|` between; `{name}` is a parameter of the issue."""

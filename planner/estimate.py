@@ -1,16 +1,18 @@
 """`plan`: one question in, one answer out."""
 
 from planner.bands import band_for, with_floor
+from planner.checks.host import host_issues
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
+from planner.model.spec import ModelSpec
 from planner.placement import Share, usable_bytes
 from planner.placement_fit import fit_to_memory, place_job
-from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, Verdict
+from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, ServingAnswer, Verdict
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
 from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
-from planner.training import trainable_params, training_ledgers
+from planner.training import host_need, keeps_on_host, trainable_params, training_ledgers
 from planner.validation import check, model_for
 
 SEVERITY = (Verdict.FITS, Verdict.TIGHT, Verdict.UNKNOWN, Verdict.DOES_NOT_FIT)
@@ -45,7 +47,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         ledgers = serving_ledgers(shares, resolved, model, tables)
         serving = answer_serving(shares, ledgers, resolved, model, tables)
     devices = tuple(_device_plan(s, led, resolved, tables) for s, led in zip(shares, ledgers, strict=True))
-    fullest = _fullest(devices)
+    fullest, host = _fullest(devices), _host(shares, resolved, model, serving)
     return Plan(
         scenario=scenario,
         resolved=resolved,
@@ -53,16 +55,35 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         devices=devices,
         fullest=fullest,
         verdict=max((d.verdict for d in devices), key=SEVERITY.index),
-        issues=issues,
+        issues=(*issues, *host_issues(host, resolved)),
         defaults=defaults,
         known=_known(devices[fullest].band),
         trainable_params=trainable_params(resolved, model) if resolved.is_training else 0,
         serving=serving,
-        host=HostNeed(
-            memory_bytes=serving.host.total_bytes if serving else 0,
-            unified=all(share.gpu.unified_memory for share in shares),
-        ),
+        host=host,
     )
+
+
+def _host(
+    shares: tuple[Share, ...], resolved: Scenario, model: ModelSpec, serving: ServingAnswer | None
+) -> HostNeed:
+    """What one machine needs beside its cards; without a number of cards a machine, all are in one."""
+    unified = all(share.gpu.unified_memory for share in shares)
+    if serving is not None:
+        return HostNeed(memory_bytes=serving.host.total_bytes, unified=unified)
+    if not keeps_on_host(resolved):
+        return HostNeed(unified=unified)
+    most = resolved.hardware.devices_per_node or resolved.hardware.num_devices
+    needs = sorted(
+        ((host_need(share, resolved, model), len(share.indices)) for share in shares),
+        key=lambda need: -need[0].memory_bytes - need[0].nvme_bytes,
+    )
+    memory = nvme = 0
+    for need, count in needs:
+        taken = min(count, most)
+        most -= taken
+        memory, nvme = memory + taken * need.memory_bytes, nvme + taken * need.nvme_bytes
+    return HostNeed(memory_bytes=memory, nvme_bytes=nvme, unified=unified)
 
 
 def _within_engine(usable: int | None, source: str, limit: int | None) -> tuple[int | None, str]:

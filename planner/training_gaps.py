@@ -30,7 +30,6 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
         (training.checkpointing == "selective_op", "training.checkpointing", "selective_op_as_none"),
         (bool(training.checkpoint_modules), "training.checkpoint_modules", "ignored"),
         (scenario.quantization_aware is not None, "quantization_aware", "ignored"),
-        (scenario.loading is not None, "loading", "ignored"),
         (scenario.elastic is not None, "elastic", "ignored"),
         (training.packing == "none", "training.packing", "padded_to_sequence_length"),
     )

@@ -120,6 +120,8 @@ _JOB = {
     "not_modelled": _code(WARNING, "reason"),
     "time_and_cost_only": _code(NOTE),
     "requests_only": _code(NOTE),
+    "host_memory_short": _code(WARNING, "given", "needs"),
+    "nvme_short": _code(WARNING, "given", "needs"),
 }
 
 _LINK = {

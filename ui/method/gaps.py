@@ -37,7 +37,6 @@ SERVING: Final[tuple[Gap, ...]] = (
 )
 ANY_TASK: Final[tuple[Gap, ...]] = (
     ("quantization_aware", "quantization_aware"),
-    ("loading", "loading"),
     ("elastic", "elastic"),
     ("hardware.driver_spill", "driver_spill"),
 )

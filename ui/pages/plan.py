@@ -16,6 +16,7 @@ from ui.examples import story_of
 from ui.flags import draw_flags
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
+from ui.moves import draw_moves
 from ui.numbers import DASH, gib1, gib2, percent, ranges, signed_gib, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.requests.panel import draw_requests
@@ -68,6 +69,7 @@ def draw() -> None:
         _effects(frame, plan)
         _table(plan, words)
         _working(plan, words)
+        draw_moves(plan, words)
         if plan.serving is not None:
             draw_requests(frame.document)
             draw_flags(plan, words)
