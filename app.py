@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui.language import current_words
 from ui.mark import icon, logo
-from ui.pages import compare, cost, measure, method, plan
+from ui.pages import compare, cost, diagnose, measure, method, plan
 from ui.state import enter_page
 from ui.tokens import style_sheet
 
@@ -17,6 +17,7 @@ pages = [
     st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
     st.Page(measure.draw, title=words("page.measure"), url_path="measure"),
     st.Page(compare.draw, title=words("page.compare"), url_path="compare"),
+    st.Page(diagnose.draw, title=words("page.diagnose"), url_path="diagnose"),
     st.Page(method.draw, title=words("page.method"), url_path="method"),
 ]
 page = st.navigation(pages, position="top")

@@ -60,12 +60,13 @@ class Outcome:
     delta_bytes: int
 
 
-def outcomes(document: Document, plan: Plan) -> tuple[Outcome, ...]:
+def outcomes(document: Document, plan: Plan, most: int = MOST_SHOWN) -> tuple[Outcome, ...]:
     """Changes that matter, with their plans: those that make it fit first, then in the order of the list.
 
     Args:
         document: The question.
         plan: Its answer.
+        most: How many to give.
     """
     found = []
     fits = plan.verdict is Verdict.FITS
@@ -80,7 +81,7 @@ def outcomes(document: Document, plan: Plan) -> tuple[Outcome, ...]:
             found.append(Outcome(change=change, plan=changed, delta_bytes=delta))
     if not fits:
         found.sort(key=lambda outcome: ORDER[outcome.plan.verdict])
-    return tuple(found[:MOST_SHOWN])
+    return tuple(found[:most])
 
 
 def first_that_fits(found: tuple[Outcome, ...]) -> Outcome | None:

@@ -1,0 +1,97 @@
+"""Fixes on the open plan: each change planned again, what is done outside of it, what would not help."""
+
+from typing import Final
+
+import streamlit as st
+
+from planner.diagnose import Diagnosis
+from planner.diagnose.fixes import Effect, Fix, ranked
+from planner.plan_types import Plan, Verdict
+from ui import parts, verdict
+from ui.changes import Outcome, outcomes
+from ui.diagnose import wording
+from ui.document import Document
+from ui.numbers import DASH, signed_gib
+from ui.state import load
+from ui.words import Words
+
+EVERY_CHANGE: Final = 40
+MOST_SHOWN: Final = 6
+GOOD: Final = (Verdict.FITS, Verdict.TIGHT)
+
+
+def planned_effects(document: Document, plan: Plan) -> dict[str, Outcome]:
+    """Every change that saves memory here, planned, by its name."""
+    found = outcomes(document, plan, most=EVERY_CHANGE)
+    return {outcome.change.name: outcome for outcome in found if not outcome.change.grows}
+
+
+def ordered(found: Diagnosis, effects: dict[str, Outcome]) -> tuple[Fix, ...]:
+    """The fixes that apply here, in order."""
+    known = {
+        name: Effect(verdict=outcome.plan.verdict, delta_bytes=outcome.delta_bytes)
+        for name, outcome in effects.items()
+    }
+    return ranked(found.fixes, known)[:MOST_SHOWN]
+
+
+def draw_fixes(found: Diagnosis, document: Document, plan: Plan, words: Words) -> None:
+    """The fixes, one a row; a change of the plan has a button."""
+    if not found.fixes:
+        return
+    effects = planned_effects(document, plan)
+    fixes = ordered(found, effects)
+    st.html(parts.section(words("diagnose.fixes"), words("diagnose.fixes_note")))
+    best = next((fix for fix in fixes if fix.change and effects[fix.change].plan.verdict in GOOD), None)
+    for number, fix in enumerate(fixes):
+        if fix.change:
+            _planned_row(number, effects[fix.change], words, primary=fix is best)
+        else:
+            st.html(_outside_row(fix, words))
+    if not fixes:
+        st.html(f'<div class="p m">{words.html("diagnose.no_fix")}</div>')
+
+
+def _outside_row(fix: Fix, words: Words) -> str:
+    return (
+        f'<div class="fixout"><b>{words.html(f"diagnose.fix.{fix.code}.what")}</b>'
+        f'<span class="m">{words.html(f"diagnose.fix.{fix.code}.note")}</span></div>'
+    )
+
+
+def _planned_row(number: int, outcome: Outcome, words: Words, *, primary: bool) -> None:
+    change = outcome.change
+    kind, _ = verdict.TAG[outcome.plan.verdict]
+    left = outcome.plan.worst.headroom_bytes
+    result = words.html(
+        "changes.result",
+        kind=kind,
+        verdict=words(f"changes.{outcome.plan.verdict.value}"),
+        headroom=DASH if left is None else signed_gib(left),
+    )
+    what = words(f"change.{change.name}.what", **change.params)
+    body = (
+        f'<div class="fix"><span>{words.html(f"change.{change.name}.what", **change.params)}</span>'
+        f'<span class="n">{words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))}</span>'
+        f'<span class="s">{words.html(f"change.{change.name}.note", **change.params)}</span>'
+        f'<span class="s r">{result}</span></div>'
+    )
+    with st.container(
+        key=f"fixrow_dx_{number}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
+    ):
+        st.html(body, width="stretch")
+        st.button(
+            words("changes.apply", what=what),
+            key=f"dx_apply_{number}",
+            type="primary" if primary else "secondary",
+            on_click=load,
+            args=(change.document,),
+        )
+
+
+def draw_vain(found: Diagnosis, words: Words) -> None:
+    """What would not help."""
+    lines = wording.vain_lines(found, words)
+    if lines:
+        st.html(parts.section(words("diagnose.vain_title")))
+        st.html(f'<div class="p">{"<br>".join(lines)}</div>')
