@@ -10,11 +10,11 @@ from typing import Final
 from planner.hardware import Gpu
 from planner.requests.errors import RequestsInputError, positive, share
 from planner.scenario import CacheTier, Links
-from planner.units import GB, gib_bytes
+from planner.throughput.links import host_link, network, peer_link
+from planner.units import gib_bytes
 
 REFERENCE: Final = "kv_cache_tiers"
 SPILL_REFERENCE: Final = "memory_tiers"
-BITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +38,23 @@ class TierLoad:
     load_s: float | None
 
 
-def link_bytes_per_s(where: str, gpu: Gpu, links: Links) -> float | None:
-    """One direction to a tier: the card's PCIe for the host, the network for a shared server."""
+def link_bytes_per_s(where: str, gpu: Gpu, links: Links, cards_per_node: int) -> float | None:
+    """One direction to a tier, per card: the host's link, or a card's part of the node's network."""
     if where == "host":
-        return gpu.pcie_bytes_per_s
+        return host_link(gpu, links)
     if where == "shared":
-        return None if links.inter_node_gbit is None else links.inter_node_gbit * GB / BITS
+        return network(links, cards_per_node, None)
     return gpu.bandwidth_bytes_per_s
 
 
 def cache_loads(
-    tiers: Sequence[CacheTier], *, token_bytes: int, reused_tokens: int, gpu: Gpu, links: Links
+    tiers: Sequence[CacheTier],
+    *,
+    token_bytes: int,
+    reused_tokens: int,
+    gpu: Gpu,
+    links: Links,
+    cards_per_node: int = 1,
 ) -> tuple[TierLoad, ...]:
     """Bytes, hits and transfers of every tier.
 
@@ -58,6 +64,7 @@ def cache_loads(
         reused_tokens: Tokens that a hit finds.
         gpu: The card, for its own and its host link's bandwidth.
         links: The scenario's links.
+        cards_per_node: Cards that share the node's network.
 
     Raises:
         RequestsInputError: The hit rates add up to more than 1, or tokens are negative.
@@ -70,7 +77,7 @@ def cache_loads(
     for tier in tiers:
         size = gib_bytes(tier.gib)
         hit_bytes = token_bytes * reused_tokens
-        link = link_bytes_per_s(tier.where, gpu, links)
+        link = link_bytes_per_s(tier.where, gpu, links, cards_per_node)
         away = tier.where != "gpu"
         found.append(
             TierLoad(
@@ -122,19 +129,22 @@ class Placed:
     lost_s: float | None
 
 
-def memories(gpu: Gpu, *, peer_bytes: int | None = None, host_bytes: int | None = None) -> tuple[Memory, ...]:
+def memories(
+    gpu: Gpu, links: Links, *, peer_bytes: int | None = None, host_bytes: int | None = None
+) -> tuple[Memory, ...]:
     """The card, another card where it gives room, and the host, nearest first.
 
     Args:
         gpu: The card.
+        links: The scenario's links.
         peer_bytes: Room on another card; None = there is none to use.
         host_bytes: Room in host memory; None = not known.
     """
     found = [Memory(name="card", capacity_bytes=gpu.usable_bytes, bytes_per_s=gpu.bandwidth_bytes_per_s)]
     if peer_bytes:
-        link = gpu.interconnect_bytes_per_s or gpu.pcie_bytes_per_s
+        link, _ = peer_link(gpu, links)
         found.append(Memory(name="peer", capacity_bytes=peer_bytes, bytes_per_s=link))
-    found.append(Memory(name="host", capacity_bytes=host_bytes, bytes_per_s=gpu.pcie_bytes_per_s))
+    found.append(Memory(name="host", capacity_bytes=host_bytes, bytes_per_s=host_link(gpu, links)))
     return tuple(found)
 
 

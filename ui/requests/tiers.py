@@ -39,6 +39,7 @@ def _cache(question: Question, words: Words) -> None:
         reused_tokens=reused,
         gpu=question.gpu,
         links=question.plan.resolved.hardware.links,
+        cards_per_node=question.plan.resolved.hardware.devices_per_node or question.cards,
     )
     head = [words(f"requests.tiers.{name}") for name in ("where", "size", "tokens", "hits", "moved", "load")]
     st.html(parts.table(head, [_cache_row(row, words) for row in found], name=words("requests.tiers.title")))
@@ -123,6 +124,7 @@ def _memories(question: Question, words: Words) -> None:
         min(read, worst.peak_bytes),
         tiers.memories(
             question.gpu,
+            question.plan.resolved.hardware.links,
             peer_bytes=gib_bytes(peer) if peer else None,
             host_bytes=None if host is None else gib_bytes(host),
         ),

@@ -119,7 +119,7 @@ def test_bytes_fill_the_nearest_memory_first_by_hand() -> None:
 
 def test_a_step_over_pcie_costs_what_the_link_takes() -> None:
     gpu = gpu_for(A100, tables())
-    where = tiers.memories(gpu, peer_bytes=gib_bytes(10))
+    where = tiers.memories(gpu, Links(), peer_bytes=gib_bytes(10))
     assert [memory.name for memory in where] == ["card", "peer", "host"]
     found = tiers.placed(gib_bytes(140), gib_bytes(140), where)
     assert sum(each.held_bytes for each in found) == gib_bytes(140)
@@ -145,3 +145,12 @@ def test_too_little_memory_is_refused() -> None:
     with pytest.raises(RequestsInputError, match="read_bytes"):
         tiers.placed(6, 7, (small,))
     assert tiers.placed(5, 5, (small,))[0].lost_s is None
+
+
+def test_links_of_the_scenario_go_before_the_cards_own() -> None:
+    gpu = gpu_for(A100, tables())
+    links = Links(host="pcie5_x16", inter_node_gbit=400)
+    assert tiers.link_bytes_per_s("host", gpu, links, 8) == pytest.approx(64e9)
+    assert tiers.link_bytes_per_s("shared", gpu, links, 8) == pytest.approx(400e9 / 8 / 8)
+    assert tiers.link_bytes_per_s("shared", gpu, Links(), 8) is None
+    assert tiers.link_bytes_per_s("gpu", gpu, links, 8) == gpu.bandwidth_bytes_per_s
