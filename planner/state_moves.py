@@ -8,7 +8,7 @@ optimizer states; a gathered checkpoint comes together in the host memory of one
 failures), with its lost time.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Final, Literal
 
@@ -17,10 +17,10 @@ from planner.ledger import Category, Layer, Phase
 from planner.model.spec import ModelSpec
 from planner.placement import place
 from planner.plan_types import Plan
-from planner.scenario import Offload
 from planner.training import held_tensors
+from planner.training_overheads import states_bytes
 from planner.training_setup import setup_for
-from planner.training_states import grouped, master_entries, state_entries
+from planner.training_states import grouped
 from planner.units import GB, ceil_div
 
 Method = Literal["full", "sharded", "device_map", "meta"]
@@ -115,9 +115,7 @@ def saving(plan: Plan, tables: Tables) -> Saving | None:
     groups = grouped(held_tensors(share, plan.model, setup)[1])
     held = sum(group.params for group in groups)
     trained = plan.trainable_params or held
-    on_card = replace(setup, parallel=setup.parallel.model_copy(update={"offload": Offload()}))
-    entries = [*state_entries(on_card, groups), *master_entries(on_card, groups)]
-    beside = sum(entry.bytes for entry in entries) * setup.shard_states / held if held else 0
+    beside = states_bytes(setup, groups) * setup.shard_states / held if held else 0
     disk = round(trained * (setup.train_bytes + beside))
     return Saving(
         disk_bytes=disk,

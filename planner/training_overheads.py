@@ -1,6 +1,7 @@
 """Ledger entries around the model: communication buffers, workspaces, context, and what offload moves to the host."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.hardware import Tables
 from planner.ledger import ALWAYS, Category, Entry, Layer, Phase
@@ -10,10 +11,10 @@ from planner.memory.inventory import Tensor
 from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
-from planner.scenario import Scenario
+from planner.scenario import Offload, Scenario
 from planner.training_gather import gathered_entries, is_second
 from planner.training_setup import Setup
-from planner.training_states import Group, total, zero3_keeps_buffers
+from planner.training_states import Group, master_entries, state_entries, total, zero3_keeps_buffers
 from planner.training_step import Step
 from planner.units import ceil_div
 
@@ -215,11 +216,22 @@ def _te_workspace(share: Share, scenario: Scenario) -> list[Entry]:
     return [item(Category.CONTEXT, "te_workspace", amount, "w", {"w": amount}, "te_workspace")]
 
 
+def states_bytes(setup: Setup, groups: Sequence[Group]) -> int:
+    """Master copy and optimizer states of one device's share, wherever they are kept."""
+    optimizer = setup.training.optimizer.model_copy(update={"paged": False})
+    here = replace(
+        setup,
+        parallel=setup.parallel.model_copy(update={"offload": Offload()}),
+        training=setup.training.model_copy(update={"optimizer": optimizer}),
+    )
+    return sum(entry.bytes for entry in (*state_entries(here, groups), *master_entries(here, groups)))
+
+
 def host_need_of(setup: Setup, tensors: Sequence[Tensor], groups: Sequence[Group]) -> HostNeed:
     """Bytes of one device's share that lie in host memory or on disk."""
     offload = setup.parallel.offload
     trained = sum(ceil_div(group.params, setup.shard_states) for group in groups)
-    states = int(trained * (setup.master_bytes + 2 * setup.state_bytes))
+    states = states_bytes(setup, groups)
     weights = ceil_div(total(tensors), setup.shard_weights) * setup.param_bytes
     memory = nvme = 0
     for where, amount in ((offload.optimizer, states), (offload.parameters, weights)):

@@ -8,7 +8,7 @@ from planner.plan_types import Plan
 from planner.state_moves import METHODS, Loading, Saving, interval, loading, saving
 from planner.units import GB
 from ui import answers, parts
-from ui.numbers import DASH, gib1, percent
+from ui.numbers import DASH, gib1
 from ui.words import Words
 
 MINUTE_S: Final = 60
@@ -89,6 +89,6 @@ def _interval(saved: Saving, words: Words) -> None:
         "moves.save.every",
         minutes=f"{found.seconds / MINUTE_S:,.0f}",
         seconds=f"{found.save_s:,.1f}",
-        lost=percent(found.lost_frac),
+        lost=f"{found.lost_frac:.1%}".replace("%", " %"),
     )
     st.html(f'<div class="p">{body}</div>')

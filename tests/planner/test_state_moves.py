@@ -73,6 +73,15 @@ def test_a_checkpoint_holds_weights_and_states_and_is_the_same_when_offloaded() 
     assert plain.divided_host_bytes == pytest.approx(plain.gathered_host_bytes / 8, rel=1e-3)
 
 
+def test_paged_states_lie_on_the_host_in_their_own_format() -> None:
+    training = {**full_training()["training"], "optimizer": {"name": "adamw_8bit", "paged": True}}
+    plan = planned({**full_training(), "training": training}, TABLES)
+    assert plan.host.memory_bytes == pytest.approx(2 * PARAMS, rel=0.05)
+    found = saving(plan, TABLES)
+    assert found is not None
+    assert found.disk_bytes == pytest.approx(4 * PARAMS, rel=0.05)
+
+
 def test_an_adapters_checkpoint_leaves_the_base_out() -> None:
     plan = planned(
         {
