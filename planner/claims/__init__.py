@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from planner.claims import bytes_per_parameter as states
-from planner.claims import training
+from planner.claims import cost, speed, training
 from planner.claims.types import Claim, Figure, Outcome
 from planner.hardware import Tables
 
@@ -28,4 +28,16 @@ CLAIMS: Final[Mapping[str, Callable[[Tables], Claim]]] = {
     "g25": states.g25,
     "g27": training.g27,
     "g36": training.g36,
+    "g9_time": speed.g9_time,
+    "g18": cost.g18,
+    "g19": speed.g19,
+    "g21": cost.g21,
+    "g33": speed.g33,
+    "g34": speed.g34,
+    "e1": cost.e1,
+    "e2": cost.e2,
+    "e3": cost.e3,
+    "e4": cost.e4,
+    "e5": speed.e5,
+    "e6": speed.e6,
 }

@@ -12,7 +12,7 @@ from planner.ledger import Symbol
 from planner.plan_types import Plan
 from planner.validation import parse_scenario
 
-Unit = Literal["bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags"]
+Unit = Literal["bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags", "s", "days", "months", "usd"]
 
 
 class Outcome(StrEnum):

@@ -7,7 +7,7 @@ from planner.hardware import Tables
 from planner.plan_types import Plan
 from planner.throughput.bands import speed_band
 from planner.throughput.step_work import StepWork, TrainingCounts
-from planner.throughput.training_time import StepParts, runtime_factor, scaled, step_parts, training_rates
+from planner.throughput.training_time import HIDDEN_FRAC, StepParts, runtime_factor, scaled, step_parts, training_rates
 from planner.throughput.training_work import training_work
 from planner.throughput.types import Part, PartName, SpeedBand, Unknown
 
@@ -43,6 +43,7 @@ class TrainingSpeed:
         model_flops: Operations of a step over all cards, none done again.
         communication_frac: Share of the step that waits for other cards.
         network_bytes: What a card sends to other nodes in a step; 0 on one node.
+        network_bytes_per_s: Rate per card at which that would hide behind the computing; 0 on one node.
         missing: What the tables lack.
     """
 
@@ -58,6 +59,7 @@ class TrainingSpeed:
     model_flops: float
     communication_frac: float | None
     network_bytes: float
+    network_bytes_per_s: float | None
     missing: tuple[Unknown, ...] = ()
 
 
@@ -104,6 +106,7 @@ def _speed(
         model_flops=counts.model_flops,
         communication_frac=waits / total,
         network_bytes=counts.network_bytes,
+        network_bytes_per_s=counts.network_bytes / (HIDDEN_FRAC * (total - waits)),
     )
 
 
@@ -119,5 +122,5 @@ def _unknown(counts: TrainingCounts, missing: tuple[Unknown, ...]) -> TrainingSp
     return TrainingSpeed(
         step_time_s=None, parts=(), band=None, tokens_per_s=None, tokens_per_s_per_gpu=None, mfu=None, hfu=None,
         bound=None, step_tokens=counts.step_tokens, model_flops=counts.model_flops, communication_frac=None,
-        network_bytes=0.0, missing=missing,
+        network_bytes=0.0, network_bytes_per_s=None, missing=missing,
     )  # fmt: skip
