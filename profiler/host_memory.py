@@ -20,6 +20,11 @@ def resident_bytes(pid: int, proc: Path = PROC) -> int | None:
     return _status_kib(proc / str(pid) / "status", "VmRSS")
 
 
+def own_swapped_bytes(proc: Path = PROC) -> int | None:
+    """Memory of this process that is on disk (Linux: VmSwap), None where the system does not say."""
+    return _status_kib(proc / str(os.getpid()) / "status", "VmSwap")
+
+
 def own_resident_bytes(proc: Path = PROC) -> int | None:
     """Resident memory of this process; on macOS its peak, which is all that the system tells."""
     if sys.platform == "darwin":

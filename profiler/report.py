@@ -113,6 +113,7 @@ class DeviceReadings(Strict):
         peak_bytes: Highest reading of the whole device.
         process_peak_bytes: Highest reading of this process, where NVML lists it.
         resident_peak_bytes: Highest resident host memory of the process.
+        swapped_bytes: Memory of the process that the system had moved to disk at the end.
     """
 
     total_bytes: Bytes | None = None
@@ -121,10 +122,11 @@ class DeviceReadings(Strict):
     peak_bytes: Bytes | None = None
     process_peak_bytes: Bytes | None = None
     resident_peak_bytes: Bytes | None = None
+    swapped_bytes: Bytes | None = None
 
 
 class Environment(Strict):
-    """Where it was measured."""
+    """Where it was measured; None or empty = not known."""
 
     device: DeviceKind
     device_name: ShortText
@@ -136,6 +138,9 @@ class Environment(Strict):
     cuda: ShortText = ""
     system: ShortText
     threads: Annotated[int, Field(ge=1)] = 1
+    processors: Annotated[int, Field(ge=1)] | None = None
+    cudnn: ShortText = ""
+    cudnn_benchmark: bool | None = None
 
 
 class StepTime(Strict):

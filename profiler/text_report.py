@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from planner.units import MIB
 from profiler.compare import Comparison, PhaseComparison, Row
-from profiler.documents import Remark
+from profiler.documents import Param, Remark
+from profiler.explanation import explain
+from profiler.findings import findings
 from profiler.report import Report
 
 _HEAD = f"{'':32}{'predicted MiB':>15}{'measured MiB':>15}{'difference':>15}{'of measured':>13}"
@@ -30,8 +32,33 @@ def comparison_lines(report: Report, comparison: Comparison) -> Iterator[str]:
     yield "peak"
     for row in comparison.layers:
         yield _row_line("  " + row.name, row)
+    yield from _explanation_lines(comparison)
+    yield from finding_lines(report)
     for remark in report.remarks:
         yield remark_line(remark)
+
+
+def _explanation_lines(comparison: Comparison) -> Iterator[str]:
+    found = explain(comparison)
+    if found is not None and not found.is_close:
+        yield (
+            f"{found.entry} explains most: {found.entry_bytes / MIB:+.2f} of {found.gap_bytes / MIB:+.2f} MiB "
+            f"({found.layer.value}, {found.phase.value})"
+        )
+
+
+def finding_lines(report: Report) -> Iterator[str]:
+    """What asks for something, one line each, with the setting that would help."""
+    for found in findings(report):
+        if found.state == "attention":
+            params = ", ".join(f"{name} {_value(value)}" for name, value in found.params.items())
+            yield f"! {found.topic}: {found.code} ({params})" + (
+                f" -> {found.setting}" if found.setting else ""
+            )
+
+
+def _value(value: Param) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _phase_lines(phase: PhaseComparison) -> Iterator[str]:
@@ -74,5 +101,6 @@ def program_lines(report: Report) -> Iterator[str]:
     for card in report.cards:
         lost = f", lost after {card.lost_at_s:.0f} s" if card.lost_at_s is not None else ""
         yield f"  card {card.index} {card.name}: at most {_mib(card.peak_bytes)} of {_mib(card.total_bytes)} MiB{lost}"
+    yield from finding_lines(report)
     for remark in report.remarks:
         yield remark_line(remark)

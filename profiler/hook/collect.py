@@ -137,7 +137,9 @@ def collect(
         phases=phases_of(first),
         resting_allocated_bytes=_last(first, 0),
         resting_reserved_bytes=_last(first, 1),
-        readings=readings or DeviceReadings(resident_peak_bytes=_resident(first)),
+        readings=(readings or DeviceReadings(resident_peak_bytes=_resident(first))).model_copy(
+            update={"swapped_bytes": first.end.get("swapped")}
+        ),
         memory_stats=first.end.get("stats", {}),
         samples=samples,
         steps=tuple(_times(first)),
@@ -175,6 +177,9 @@ def _environment(process: Process) -> Environment:
         cuda=str(begin.get("cuda", "")),
         system=str(begin.get("system", ""))[:300],
         threads=max(1, int(begin.get("threads", 1))),
+        processors=begin.get("processors"),
+        cudnn=str(process.end.get("cudnn", "")),
+        cudnn_benchmark=process.end.get("cudnn_benchmark"),
     )
 
 

@@ -104,6 +104,7 @@ def about_this_process() -> dict[str, Any]:
         "cuda": str(torch.version.cuda or ""),
         "system": platform.platform()[:300],
         "threads": torch.get_num_threads(),
+        "processors": os.cpu_count(),
         "processor": (platform.processor() or platform.machine())[:100],
         "script": Path(sys.argv[0]).name if getattr(sys, "argv", None) else "",
     }

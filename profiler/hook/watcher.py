@@ -11,6 +11,7 @@ from profiler.hook.lines import Lines
 from profiler.hook.memory import Counters, HostCounters, counters_of, resident_bytes
 from profiler.hook.settings import TARGET_FRAC, HookSettings
 from profiler.hook.snapshots import Snapshots
+from profiler.host_memory import own_swapped_bytes
 
 MOST_LINES: Final = 2_000
 """Sampled steps that are written at one spacing; then the spacing is doubled."""
@@ -269,6 +270,9 @@ class Watcher:
             every=self._mean_every,
             problem=self._lines.problem,
             stats=_stats(self._counters.kind),
+            swapped=own_swapped_bytes(),
+            cudnn=str(torch.backends.cudnn.version() or ""),
+            cudnn_benchmark=bool(torch.backends.cudnn.benchmark) if self._counters.kind == "cuda" else None,
         )
 
 

@@ -14,6 +14,7 @@ import transformers
 from planner.scenario import Scenario
 from profiler.documents import Options, Remark
 from profiler.events import Failed, Progress, Refused, Request, Result, Sample, Started
+from profiler.host_memory import own_swapped_bytes
 from profiler.rank_place import rank_place
 from profiler.report import DeviceReadings, Environment, OutOfMemory, Report
 from profiler.report_parts import Communication
@@ -198,6 +199,7 @@ def _readings(device: Device, beat: Beat) -> DeviceReadings:
         peak_bytes=beat.peak_used_bytes,
         process_peak_bytes=beat.peak_process_bytes,
         resident_peak_bytes=beat.peak_resident_bytes,
+        swapped_bytes=own_swapped_bytes(),
     )
 
 
@@ -214,4 +216,7 @@ def _environment(options: Options, device: Device) -> Environment:
         cuda=str(torch.version.cuda or ""),
         system=platform.platform()[:300],
         threads=torch.get_num_threads(),
+        processors=os.cpu_count(),
+        cudnn=str(torch.backends.cudnn.version() or ""),
+        cudnn_benchmark=bool(torch.backends.cudnn.benchmark) if options.device == "cuda" else None,
     )
