@@ -134,6 +134,11 @@ REFERENCES: dict[str, Reference] = {
         "`gradient_as_bucket_view=False`: buckets beside the gradients",
         PYTORCH + "torch/nn/parallel/distributed.py",
     ),
+    "fake_quantize": _source(
+        "PyTorch fake quantization",
+        "`fake_quantize_per_channel_affine_cachemask` returns the copy and a mask, which its backward keeps",
+        PYTORCH + "tools/autograd/derivatives.yaml",
+    ),
     "data_parallel": _source(
         "PyTorch nn.DataParallel",
         "`forward`: replicate, parallel_apply, gather on the output device",

@@ -17,7 +17,6 @@ LORA = {"task": "lora"}
         ({"training": {"precision": {"fp8": "rowwise"}}}, "training.precision.fp8"),
         ({"training": {"checkpointing": "selective_op"}}, "training.checkpointing"),
         ({"training": {"attention": "transformer_engine_unfused"}}, "training.attention"),
-        ({"quantization_aware": {"weights": "int8"}}, "quantization_aware"),
         (
             {"devices": 2, "parallel": {"pipeline": 2, "pipeline_schedule": "zero_bubble"}},
             "parallel.pipeline_schedule",

@@ -36,7 +36,6 @@ SERVING: Final[tuple[Gap, ...]] = (
     ("adapter", "serving_adapters"),
 )
 ANY_TASK: Final[tuple[Gap, ...]] = (
-    ("quantization_aware", "quantization_aware"),
     ("elastic", "elastic"),
     ("hardware.driver_spill", "driver_spill"),
 )
