@@ -69,15 +69,15 @@ def g6(tables: Tables) -> Claim:
     found: dict[tuple[str, int], Plan] = {
         (kind, s): planned(full_training(attention=kind, sequence_length=s), tables)
         for kind in ("flash", "eager")
-        for s in (1024, 2048)
+        for s in (2048, 4096)
     }
-    scores = [named_bytes(found["eager", s], "attention_scores", Phase.FORWARD) for s in (1024, 2048)]
-    flash = [named_bytes(found["flash", s], "attention_scores", Phase.FORWARD) for s in (1024, 2048)]
+    scores = [named_bytes(found["eager", s], "attention_scores", Phase.FORWARD) for s in (2048, 4096)]
+    flash = [named_bytes(found["flash", s], "attention_scores", Phase.FORWARD) for s in (2048, 4096)]
     figures = (
         _ratio(
             "flash_doubled",
             4,
-            activation_bytes(found["flash", 2048]) / activation_bytes(found["flash", 1024]),
+            activation_bytes(found["flash", 4096]) / activation_bytes(found["flash", 2048]),
         ),
         _ratio("eager_scores_doubled", 4, scores[1] / scores[0]),
         Figure(name="flash_scores", said=None, found=flash[1], unit="bytes"),
