@@ -1,4 +1,4 @@
-"""The command line: `python -m planner plan | schema | models | gpus | score | link | diagnose`.
+"""The command line: `python -m planner plan | schema | models | gpus | score | link | diagnose | export | import`.
 
 Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given
 value and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from planner.units import MIB
 
@@ -97,6 +97,19 @@ def _parser() -> argparse.ArgumentParser:
     told.add_argument("file", metavar="FILE", help="a message or a log of any length; - reads standard input")
     told.add_argument("--scenario", metavar="FILE", help="the question that was run, to name the tensor")
     told.add_argument("--json", action="store_true", help="everything that was found, sizes in bytes")
+    out = add("export", _export, "Print a plan as a file of another program.")
+    out.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
+    out.add_argument(
+        "--format", metavar="NAME", help="which program; left out: lists what this plan can have"
+    )
+    taken = add("import", _import, "Print the scenario that a file or command line of another program makes.")
+    taken.add_argument(
+        "file", metavar="FILE", help="JSON, YAML, Python or a command line; - reads standard input"
+    )
+    taken.add_argument("--onto", metavar="FILE", help="the question that keeps what the file does not say")
+    taken.add_argument("--format", metavar="NAME", help="which program it is for; left out: found out")
+    taken.add_argument("--model", metavar="ID", help="the model, where the file names none")
+    taken.add_argument("--gpu", metavar="ID", help="the card, where no question is given")
     return parser
 
 
@@ -223,6 +236,67 @@ def _planned(name: str) -> "Plan":
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
     while block := stream.read(MIB):
         yield block
+
+
+def _export(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_files import export_lines, refused_export, report_words  # noqa: PLC0415
+    from planner.estimate import plan  # noqa: PLC0415
+    from planner.exports.catalog import REPORT, export, offered  # noqa: PLC0415
+    from planner.exports.report import report  # noqa: PLC0415
+    from planner.exports.types import ExportRefusedError  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    tables = load_tables()
+    try:
+        answer = plan(read_scenario(options.file), tables)
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+    if options.format is None:
+        files, refused = offered(answer, tables.offers)
+        names = [
+            f"{file.target}  {file.file_name}" for file in (*files, report(answer, report_words(answer)))
+        ]
+        return [*names, *(refused_export(target, problem) for target, problem in refused)]
+    try:
+        if options.format == REPORT:
+            file = report(answer, report_words(answer))
+        else:
+            file = export(answer, options.format, tables.offers)
+    except ExportRefusedError as problem:
+        raise InputError(refused_export(options.format, problem)) from problem
+    for text in export_lines(file):
+        print(text, file=sys.stderr)
+    return [file.text.removesuffix("\n")]
+
+
+def _import(options: argparse.Namespace) -> Iterable[str]:
+    from planner.cli_files import import_lines, refused_import  # noqa: PLC0415
+    from planner.imports import FORMATS, ImportRefusedError, import_text  # noqa: PLC0415
+    from planner.scenario import to_document  # noqa: PLC0415
+    from planner.validation import parse_scenario  # noqa: PLC0415
+
+    if options.format is not None and options.format not in FORMATS:
+        raise InputError(f"format: {options.format!r}; allowed: {', '.join(FORMATS)}")
+    base = to_document(read_scenario(options.onto)) if options.onto else _empty(options.gpu)
+    if options.model:
+        base["model"] = {"id": options.model}
+    try:
+        found = import_text(_text(options.file), base, options.format)
+    except ImportRefusedError as problem:
+        raise InputError(f"{options.file}: {refused_import(problem)}") from problem
+    scenario, issues = parse_scenario(found.document)
+    if scenario is None:
+        raise bad_scenario(issues)
+    for text in import_lines(found):
+        print(text, file=sys.stderr)
+    return [json.dumps(to_document(scenario), indent=2, ensure_ascii=False)]
+
+
+def _empty(gpu: str | None) -> dict[str, Any]:
+    """A question about nothing yet: what a file is read onto where no other is given."""
+    devices = [{"gpu": gpu or "unknown", "count": 1}]
+    return {"version": 1, "task": "full", "model": {}, "hardware": {"devices": devices}}
 
 
 def read_scenario(name: str) -> "Scenario":

@@ -33,6 +33,7 @@ ALLOWED = {
 # Modules, with all below them, that may import more than their package, and what for.
 EXTRA = {
     "planner.__main__": frozenset({"hardware_db"}),  # a command line reads the data and hands it in
+    "planner.yaml_text": frozenset({"yaml"}),  # text to values and back, without touching a file
     "profiler.__main__": frozenset({"hardware_db"}),
     "profiler.worker": TORCH_FAMILY,  # the child process
     "profiler.trace.child": TORCH_FAMILY,  # the tracing child process

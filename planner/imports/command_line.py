@@ -1,0 +1,139 @@
+"""A command line as options: what a shell would hand to the program, simple variables and arrays filled in."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.imports.types import ImportRefusedError
+from planner.yaml_text import number
+
+LONGEST: Final = 60_000
+MOST_WORDS: Final = 4_000
+_SET: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_USE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)(?:\[@\])?\}?")
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
+LAUNCHERS: Final = (
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+)
+
+SHORT: Final = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size",
+                "q": "quantization", "dcp": "decode-context-parallel-size"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLine:
+    """A command line taken apart.
+
+    Attributes:
+        program: Words before the first option of the program itself.
+        launcher: Options of what starts it (`torchrun`, `accelerate launch`), underscores in their names.
+        options: Options of the program, underscores in their names; a flag is True, several values a list.
+    """
+
+    program: tuple[str, ...]
+    launcher: dict[str, Any]
+    options: dict[str, Any]
+
+
+def read_command_line(text: str) -> CommandLine:
+    """Take a command line apart.
+
+    Raises:
+        ImportRefusedError: It is too long, or its quotes don't close.
+    """
+    if len(text) > LONGEST:
+        raise ImportRefusedError("text_too_long", given=len(text), allowed=LONGEST)
+    try:
+        words = shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "), comments=True)
+    except ValueError as problem:
+        raise ImportRefusedError("quotes_open") from problem
+    words = _expanded(words)
+    if len(words) > MOST_WORDS:
+        raise ImportRefusedError("too_large", given=len(words), allowed=MOST_WORDS)
+    launcher, rest = _split(words)
+    plain = list(_before_options(rest))
+    return CommandLine(
+        program=tuple(plain), launcher=_options(launcher), options=_options(rest[len(plain) :])
+    )
+
+
+def _expanded(words: list[str]) -> list[str]:
+    """Assignments taken out, and put in where they are used; each only once, so that nothing grows."""
+    values: dict[str, list[str]] = {}
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        given = _SET.fullmatch(word)
+        if given and not word.startswith("-"):
+            values[given[1]] = _array(given[2], rest) if given[2].startswith("(") else _parts(given[2])
+            continue
+        used = _USE.fullmatch(word)
+        found += values.get(used[1], [word]) if used else [_filled(word, values)]
+        if len(found) > MOST_WORDS:
+            break
+    return [_filled(word, values) for word in found[: MOST_WORDS + 1]]
+
+
+def _array(first: str, rest: Iterator[str]) -> list[str]:
+    """The words of a shell array up to its closing bracket."""
+    found = [first.removeprefix("(")]
+    while not found[-1].endswith(")"):
+        word = next(rest, ")")
+        found.append(word)
+    found[-1] = found[-1].removesuffix(")")
+    return [word for word in found if word]
+
+
+def _parts(value: str) -> list[str]:
+    try:
+        return shlex.split(value) if "--" in value else [value]
+    except ValueError:
+        return [value]
+
+
+def _filled(word: str, values: dict[str, list[str]]) -> str:
+    if "$" not in word or len(word) > 200:
+        return word
+    return _USE.sub(lambda use: " ".join(values.get(use[1], [use[0]]))[:200], word)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Options of a launcher, and the program with its own."""
+    names = {word.rpartition("/")[2] for word in words[:4]}
+    if not names & set(LAUNCHERS):
+        return [], words
+    for i, word in enumerate(words):
+        if word.endswith(".py") or (i and words[i - 1] in {"-m", "--module"} and word not in LAUNCHERS):
+            return words[:i], words[i:]
+    return [], words
+
+
+def _before_options(words: list[str]) -> Iterator[str]:
+    """Program, modules and what stands before the first option."""
+    for i, word in enumerate(words):
+        if _OPTION.fullmatch(word) and word != "-m" and not (i and words[i - 1] == "-m"):
+            return
+        yield word
+
+
+def _options(words: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    name = ""
+    for word in words:
+        if _OPTION.fullmatch(word):
+            dashed, equals, value = word.lstrip("-").partition("=")
+            name = SHORT.get(dashed, dashed).replace("-", "_")
+            found[name] = number(value) if equals else True
+        elif name:
+            before = found[name]
+            value = number(word)
+            found[name] = (
+                value if before is True else [*(before if isinstance(before, list) else [before]), value]
+            )
+    return found
