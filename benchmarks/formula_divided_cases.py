@@ -43,7 +43,8 @@ CASES: Final = (
 def cases() -> Iterator[Case]:
     """Every step."""
     for words in CASES:
-        yield Case(name=words.replace(" ", "-"), scenario=document(words))
+        model = SHORT[words.split()[0]]
+        yield Case(name=words.replace(" ", "-"), model=model, drawn={}, scenario=document(words))
 
 
 def document(words: str) -> dict[str, Any]:

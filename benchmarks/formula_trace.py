@@ -154,6 +154,8 @@ class Tracer:
         if self._child is not None and self._child.stdin is not None:
             self._child.stdin.close()
             self._child.wait()
+            if self._child.stdout is not None:
+                self._child.stdout.close()
 
 
 def predicted_sums(ledger: Ledger) -> dict[str, Sums]:
