@@ -15,7 +15,7 @@ from typing import Final, Literal
 from planner.hardware import Tables
 from planner.ledger import Category, Layer, Phase
 from planner.model.spec import ModelSpec
-from planner.placement import place
+from planner.placement_fit import place_job
 from planner.plan_types import Plan
 from planner.training import held_tensors
 from planner.training_overheads import states_bytes
@@ -110,7 +110,7 @@ def saving(plan: Plan, tables: Tables) -> Saving | None:
     """One checkpoint of a training plan; None when serving."""
     if not plan.resolved.is_training:
         return None
-    share = place(plan.resolved, plan.model, tables)[plan.fullest]
+    share = place_job(plan.resolved, plan.model, tables)[plan.fullest]
     setup = setup_for(share, plan.resolved, plan.model)
     groups = grouped(held_tensors(share, plan.model, setup)[1])
     held = sum(group.params for group in groups)
@@ -146,7 +146,7 @@ def interval(saved_bytes: int, write_bytes_per_s: float, hours_between_failures:
 
 
 def _ranks(plan: Plan, tables: Tables) -> int:
-    return place(plan.resolved, plan.model, tables)[plan.fullest].shard
+    return place_job(plan.resolved, plan.model, tables)[plan.fullest].shard
 
 
 def _checkpoint_bytes(plan: Plan, tables: Tables) -> int:
@@ -154,13 +154,13 @@ def _checkpoint_bytes(plan: Plan, tables: Tables) -> int:
     if not plan.resolved.is_training:
         weights = plan.worst.ledger.by_category(Phase.REST, Layer.ALLOCATED).get(Category.WEIGHTS, 0)
         return weights * max(1, sum(len(device.indices) for device in plan.devices))
-    share = place(plan.resolved, plan.model, tables)[plan.fullest]
+    share = place_job(plan.resolved, plan.model, tables)[plan.fullest]
     setup = setup_for(share, plan.resolved, plan.model)
     return plan.model.params_total * min(setup.param_bytes, 2)
 
 
 def _largest_tensor_bytes(plan: Plan, tables: Tables) -> int:
-    share = place(plan.resolved, plan.model, tables)[plan.fullest]
+    share = place_job(plan.resolved, plan.model, tables)[plan.fullest]
     tensors = held_tensors(share, plan.model, setup_for(share, plan.resolved, plan.model))[0]
     return max((tensor.rows * tensor.columns * 2 for tensor in tensors), default=0)
 
