@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -23,6 +25,7 @@ from tests.profiler.trace.traces import born, died, phase, small_step, storage, 
 from tests.ui.measure_cases import planned, tiny
 from tests.ui.test_measure_results import codes_of
 from ui.charts import trace_timeline
+from ui.issue_words import field_name
 from ui.trace import wording
 from ui.trace.cards import AMPERE, Card, card_rows, cards_of
 from ui.trace.question import Question, question_of
@@ -290,6 +293,32 @@ def test_a_refusal_names_field_and_value(words: Words) -> None:
     assert "&lt;b&gt;" in text
     assert "its own loop" in text
     assert "brand_new" in wording.refusal(Remark(code="brand_new"), words)
+
+
+def test_a_refusal_names_fields_and_options_as_people_do(words: Words) -> None:
+    paged = Remark(code="optimizer_not_measured", field="training.optimizer.paged", params={"given": True})
+    assert "Paged optimizer states" in wording.refusal(paged, words)
+    named = Remark(
+        code="optimizer_not_measured", field="training.optimizer.name", params={"given": "adamw_8bit"}
+    )
+    assert "8-bit AdamW" in wording.refusal(named, words)
+    fields = fields_refused(run.ROOT / "profiler" / "runnable.py")
+    assert len(fields) > 10
+    assert sorted(field for field in fields if field_name(field, words) == field) == []
+
+
+def fields_refused(path: Path) -> set[str]:
+    """Fields of training and adapters that a refusal names in full."""
+    texts = (
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    )
+    return {
+        text
+        for text in texts
+        if isinstance(text, str) and re.fullmatch(r"(training|adapter|runtime)[.][a-z_.]+[a-z]", text)
+    } - {"training.precision"}
 
 
 def test_every_ended_state_and_attention_has_words(words: Words) -> None:

@@ -22,9 +22,11 @@ from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from ui.answers import answer
 from ui.changes import outcomes
+from ui.compare.values import written_text
 from ui.examples import STORIES, story_document
 from ui.inputs.techniques import SERVING, TRAINING
-from ui.issue_words import issue_html, issue_text
+from ui.issue_words import field_name, issue_html, issue_text
+from ui.numbers import DASH
 from ui.tasks import TASKS
 from ui.words import MissingWordsError, Safe, Words, flatten, words_for
 
@@ -174,6 +176,16 @@ def test_every_entry_and_reference_of_the_published_runs_has_its_words(
     assert len(entries) > 40
     assert sorted(key for key in entries | sources | reasons if not words.has(key)) == []
     assert sorted(references - set(REFERENCES)) == []
+
+
+def test_what_a_runtime_fills_in_is_said_by_name(words: Words, planned: list[Document]) -> None:
+    plans = [found for document in planned[::5] if (found := answer(document).plan) is not None]
+    filled = {pair for found in plans for pair in found.defaults}
+    assert len(filled) > 20
+    assert sorted({path for path, _ in filled if field_name(path, words) == path}) == []
+    shown = {written_text(path, value, words) for path, value in filled}
+    assert not shown & {"()", "False", "True", "None"}
+    assert {DASH, words("compare.no")} <= shown
 
 
 def test_every_change_has_its_words(words: Words, planned: list[Document]) -> None:

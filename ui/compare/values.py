@@ -24,6 +24,15 @@ GROUPS: Final[dict[str, str]] = {
 }
 """Words of a field's values; all others are looked up as formats."""
 
+_WRITTEN: Final[dict[str, bool | None]] = {
+    "True": True,
+    "true": True,
+    "False": False,
+    "false": False,
+    "()": None,
+    "None": None,
+}
+
 
 def change_text(change: FieldChange, first: Plan, second: Plan, words: Words) -> str:
     """The field with its value before and after."""
@@ -45,7 +54,7 @@ def value_text(path: str, value: Any, plan: Plan, words: Words) -> str:
     if value is None or value == []:
         return DASH
     items = value if isinstance(value, list) else [value]
-    return "\u00b7".join(_plain(path, item, words) for item in items)
+    return "\u00b7".join(option_text(path, item, words) for item in items)
 
 
 def model_name(plan: Plan, words: Words) -> str:
@@ -63,7 +72,16 @@ def cards(plan: Plan) -> str:
     return " + ".join(f"{whole(n)} {TIMES} {name}" if n > 1 else name for name, n in counts.items())
 
 
-def _plain(path: str, value: Any, words: Words) -> str:
+def written_text(path: str, value: str, words: Words) -> str:
+    """A value that a document wrote as text: options and yes or no by name, lists part by part."""
+    if value in _WRITTEN:
+        known = _WRITTEN[value]
+        return DASH if known is None else option_text(path, known, words)
+    return ", ".join(option_text(path, item, words) for item in value.split(", "))
+
+
+def option_text(path: str, value: Any, words: Words) -> str:
+    """One value of a field by its name in the form, as it is where it has none."""
     if isinstance(value, bool):
         return words("compare.yes" if value else "compare.no")
     if isinstance(value, int):

@@ -7,6 +7,7 @@ from planner.ledger import Layer, Phase
 from profiler.documents import Param, Remark
 from profiler.job_types import Snapshot
 from profiler.report import Report
+from ui.compare.values import option_text, written_text
 from ui.issue_words import field_name
 from ui.measure.jobs import ABANDON_AFTER_S, Run
 from ui.measure.machine import Here, Spot
@@ -135,8 +136,8 @@ def refusal_rows(remarks: tuple[Remark, ...], words: Words) -> list[list[str]]:
             words.html(
                 "measure.refusals.row", field=field_name(remark.field, words), why=_remark(remark, words)
             ),
-            _value(remark.params.get("given")),
-            _value(remark.params.get("allowed")),
+            _option(remark.field, remark.params.get("given"), words),
+            _option(remark.field, remark.params.get("allowed"), words),
         ]
         for remark in remarks
     ]
@@ -161,8 +162,11 @@ def _remark(remark: Remark, words: Words) -> str:
     return words(key, **{"detail": "", **remark.params})
 
 
-def _value(value: Param) -> str:
-    return DASH if value in (None, "") else whole(value) if type(value) is int else str(value)
+def _option(field: str, value: Param, words: Words) -> str:
+    """A value of a field by its name in the form, a dash for none."""
+    if value in (None, ""):
+        return DASH
+    return written_text(field, value, words) if isinstance(value, str) else option_text(field, value, words)
 
 
 def result_title(result: Result, words: Words) -> Safe:

@@ -11,6 +11,7 @@ from planner.plan_types import Plan, ServingAnswer, Verdict
 from ui import parts, tables, verdict
 from ui.changes import Outcome, first_that_fits, outcomes
 from ui.charts import fit_map, gpu_bars, phases, waterfall
+from ui.compare.values import written_text
 from ui.effects import effects
 from ui.examples import story_of
 from ui.flags import draw_flags
@@ -349,7 +350,9 @@ def _working(plan: Plan, words: Words) -> None:
                     words("defaults.note", runtime=words(f"runtime.{plan.resolved.runtime.name}")),
                 )
             )
-            rows = [[field_name(path, words), value] for path, value in plan.defaults]
+            rows = [
+                [field_name(path, words), written_text(path, value, words)] for path, value in plan.defaults
+            ]
             st.html(
                 parts.table(
                     [words("defaults.field"), words("defaults.value")],

@@ -5,6 +5,7 @@ from typing import Final
 from planner.ledger import Layer, Phase
 from profiler.documents import Remark
 from profiler.job_types import Snapshot
+from ui.compare.values import written_text
 from ui.issue_words import field_name
 from ui.measure.result import FAIR_FRAC, GOOD_FRAC, Pair
 from ui.measure.sizes import decimals_for, duration, error, size, unsigned_error
@@ -172,7 +173,8 @@ def refusal(remark: Remark, words: Words) -> Safe:
     named = field_name(remark.field, words) if remark.field else words("trace.refused.question")
     if given is None or isinstance(given, bool):
         return words.html("trace.refused.field", field=named, why=remark_text(remark, words))
-    return words.html("trace.refused.value", field=named, given=given, why=remark_text(remark, words))
+    shown = written_text(remark.field, str(given), words) if isinstance(given, str) else given
+    return words.html("trace.refused.value", field=named, given=shown, why=remark_text(remark, words))
 
 
 def progress(seen: Snapshot, words: Words) -> str:
