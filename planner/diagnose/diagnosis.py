@@ -120,7 +120,7 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         fixes=fixes_for(cause, phase, tensor, plan, late=late, foreach=foreach, figures=figures),
         vain=vain_for(cause, phase, tensor, plan, figures),
         remarks=(
-            *remarks_of(record, cause, phase, reading.steps, reading.records),
+            *remarks_of(record, cause, phase, reading.steps, reading.records, plan),
             *(remarks_on(plan) if plan is not None else ()),
         ),
         figures=_figures(record, cause, plan),
@@ -131,11 +131,7 @@ def _chosen(reading: Reading) -> Record | None:
     """The record to judge: a failure with figures before its echoes, the newest, and of one request the least free."""
     failures = reading.failures
     if not failures:
-        for form in FIGURES_FIRST:
-            newest = next((r for r in reversed(reading.records) if r.form == form), None)
-            if newest is not None:
-                return newest
-        return reading.records[-1] if reading.records else None
+        return _figures_of(reading.records)
     telling = [r for r in failures if r.form not in CONSEQUENCES | WRAPPERS] or list(failures)
     with_figures = [r for r in telling if r.sizes or (r.facts and not r.form.startswith("torch"))] or telling
     newest = with_figures[-1]
@@ -143,6 +139,18 @@ def _chosen(reading: Reading) -> Record | None:
         r for r in with_figures if r.form == newest.form and r.bytes("request") == newest.bytes("request")
     ]
     return min(alike, key=lambda r: (r.bytes("free") is None, r.bytes("free") or 0))
+
+
+def _figures_of(records: tuple[Record, ...]) -> Record | None:
+    """The newest of the most telling form; of several cards in one listing the fullest."""
+    for form in FIGURES_FIRST:
+        alike = [r for r in records if r.form == form and (r.sizes or r.facts)]
+        if not alike:
+            continue
+        if form.startswith("nvidia_smi"):
+            return max(alike, key=lambda r: (r.bytes("used") or 0) / (r.bytes("total") or 1))
+        return alike[-1]
+    return records[-1] if records else None
 
 
 def _phase(reading: Reading, record: Record | None) -> str | None:

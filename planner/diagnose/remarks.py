@@ -13,6 +13,7 @@ from planner.units import ceil_div
 
 LATE_STEPS: Final = 5
 HOST_FULL_FRAC: Final = 0.75
+SERVERS: Final = ("vllm", "sglang", "llama_cpp", "ollama", "ggml")
 QUANTIZED: Final = frozenset({"awq4", "gptq4", "nf4", "nf4_dq"})
 GROUP: Final = 128
 GROUP_BITS: Final = 20
@@ -38,7 +39,12 @@ def _remark(code: str, **params: Param) -> Remark:
 
 
 def remarks_of(
-    record: Record | None, why: Why, phase: str | None, steps: int, records: tuple[Record, ...]
+    record: Record | None,
+    why: Why,
+    phase: str | None,
+    steps: int,
+    records: tuple[Record, ...],
+    plan: Plan | None,
 ) -> Iterator[Remark]:
     """Remarks on the text."""
     host = next((r.number("host_frac") for r in records if r.fact("host_frac") is not None), None)
@@ -52,16 +58,22 @@ def remarks_of(
         yield _remark("broken_checkpoint")
     if record.failure and steps >= LATE_STEPS and why.cause is Cause.DEMAND:
         yield _remark("late_in_run", steps=steps)
-    request, free = record.size("request"), record.bytes("free")
-    if request is not None and record.form.startswith("torch") and is_small(request):
-        yield _remark("small_request", request_bytes=request.bytes)
-    if why.cause is Cause.DEMAND and request is not None and free is not None and free >= request.bytes:
-        yield _remark("free_above_request", request_bytes=request.bytes, free_bytes=free)
+    if plan is not None and plan.resolved.is_training and record.form.startswith(SERVERS):
+        yield _remark("message_of_a_server")
+    yield from _of_request(record, why)
     if record.form == "xla":
         yield _remark("xla_preallocates")
     ranks = {r.rank for r in records if r.failure and r.rank is not None}
     if len(ranks) > 1:
         yield _remark("several_ranks", count=len(ranks))
+
+
+def _of_request(record: Record, why: Why) -> Iterator[Remark]:
+    request, free = record.size("request"), record.bytes("free")
+    if request is not None and record.form.startswith("torch") and is_small(request):
+        yield _remark("small_request", request_bytes=request.bytes)
+    if why.cause is Cause.DEMAND and request is not None and free is not None and free >= request.bytes:
+        yield _remark("free_above_request", request_bytes=request.bytes, free_bytes=free)
 
 
 def remarks_on(plan: Plan) -> Iterator[Remark]:

@@ -49,7 +49,7 @@ def tag(found: Diagnosis, words: Words) -> Safe:
 
 def reason(found: Diagnosis, words: Words) -> Safe:
     """At most three sentences: the tensor's own sum, what is missing, where in the program it was."""
-    said = [words.html(f"diagnose.why.{found.why.cause.value}", **_facts(found))]
+    said = [words.html(f"diagnose.why.{_why_key(found)}", **_facts(found))]
     if found.why.cause is Cause.DEMAND and found.tensor is not None:
         said.append(_tensor_sentence(found, words))
     if (missing := _still_missing(found)) is not None:
@@ -61,6 +61,17 @@ def reason(found: Diagnosis, words: Words) -> Safe:
     if not found.why.certain and found.why.cause is not Cause.NOTHING:
         said.append(words.html("diagnose.likely"))
     return Safe(" ".join(filter(None, said)))
+
+
+def _why_key(found: Diagnosis) -> str:
+    """The cause, or the sentence of a cause that goes with the figures at hand."""
+    record = found.record
+    if found.why.cause is Cause.KV_TOO_SMALL and record is not None:
+        if record.size("needed") is not None and record.fact("max_fit_len") is not None:
+            return "kv_needed"
+        if record.fact("kv_tokens") is not None:
+            return "kv_tokens"
+    return found.why.cause.value
 
 
 def _facts(found: Diagnosis) -> dict[str, str]:
@@ -82,7 +93,9 @@ def _facts(found: Diagnosis) -> dict[str, str]:
         **dict.fromkeys(
             ("request", "free", "total", "allowed", "needed", "available", "kv_cache", "weights"), DASH
         ),
-        **dict.fromkeys(("max_len", "kv_tokens", "layers_offload", "layers_model", "pool_frac"), DASH),
+        **dict.fromkeys(
+            ("max_len", "max_fit_len", "kv_tokens", "layers_offload", "layers_model", "pool_frac"), DASH
+        ),
         **dict.fromkeys(("reduce_bucket_elements", "prefetch_bucket_elements"), DASH),
         "persistence_threshold_elements": DASH,
         **sizes,
