@@ -9,7 +9,7 @@ values not seen before, so that any two values of two factors meet wherever they
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
@@ -134,11 +134,15 @@ class Case:
 
     Attributes:
         name: The model's own name and every value, joined by dashes.
+        model: The model's id.
+        drawn: The value of each factor.
         scenario: The document.
     """
 
     name: str
     scenario: dict[str, Any]
+    model: str = ""
+    drawn: Draw = field(default_factory=dict)
 
 
 def cases() -> tuple[Case, ...]:
@@ -154,7 +158,7 @@ def _cases() -> Iterator[Case]:
             drawn = [one for one in (_draw(chance) for _ in range(DRAWS)) if possible(model, one)]
             best = max(drawn, key=lambda one: _new(model, one, seen))
             seen |= set(_pairs(model, best))
-            yield Case(name=name_of(model, best), scenario=document(model, best))
+            yield Case(name=name_of(model, best), model=model, drawn=best, scenario=document(model, best))
 
 
 def _new(model: str, one: Draw, seen: set[Pair]) -> int:

@@ -76,6 +76,7 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001  # whatever it is, the parent is told and the next one follows
             result = {"failed": f"{type(error).__name__}: {error}"[:1000]}
         gc.collect()
+        gc.freeze()
         print(json.dumps(result), flush=True)
 
 
