@@ -89,7 +89,7 @@ def fragmentation(report: Report) -> Iterator[Finding]:
             code="much_cached",
             state="attention",
             params=params,
-            setting="PYTORCH_ALLOC_CONF=garbage_collection_threshold:0.8",
+            setting="PYTORCH_ALLOC_CONF=expandable_segments:True",
         )
     else:
         yield Finding(topic="fragmentation", code="not_fragmented", state="good", params=params)

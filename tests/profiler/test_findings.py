@@ -42,7 +42,7 @@ def only(found: Any) -> Finding:
     [
         (95, 5, "not_fragmented", ""),
         (85, 10, "fragmented", "PYTORCH_ALLOC_CONF=expandable_segments:True"),
-        (80, 9, "much_cached", "PYTORCH_ALLOC_CONF=garbage_collection_threshold:0.8"),
+        (80, 9, "much_cached", "PYTORCH_ALLOC_CONF=expandable_segments:True"),
         (81, 9, "not_fragmented", ""),
     ],
 )
