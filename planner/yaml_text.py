@@ -143,6 +143,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise TextError("twice", given=key[:60], allowed=1)
+            raise TextError("twice", given=json.dumps(key[:60], ensure_ascii=False), allowed=1)
         found[key] = value
     return found

@@ -1,5 +1,6 @@
 """Which program a text is for, and the question it makes."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -76,6 +77,9 @@ SIGNS: Final[dict[str, tuple[str, ...]]] = {
 """Keys that tell a format; the one with most of them is taken, the first where two have as many."""
 
 
+PROGRAM: Final = re.compile(r"\bvllm (serve|\S+ serve)\b|\bvllm\.entrypoints\b|\btorchrun\b")
+
+
 def import_text(text: str, base: Mapping[str, Any], source: str | None = None) -> Imported:
     """Read a file or a command line onto a question.
 
@@ -104,7 +108,7 @@ def is_command_line(text: str) -> bool:
     )
     if first.startswith(("{", "---")) or first.endswith(":") or ": " in first.partition("--")[0]:
         return False
-    return " --" in f" {text}" or "\n--" in text
+    return " --" in f" {text}" or "\n--" in text or bool(PROGRAM.search(first))
 
 
 def _line(line: CommandLine, draft: Draft, source: str | None) -> Imported:
