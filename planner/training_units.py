@@ -16,6 +16,9 @@ REDUCES_IN_FP32: Final = frozenset({"torchtitan"})
 SPLITS_SINCE: Final = (2025, 8)
 """torchtitan pull request 1094: the embedding, and the last norm with the output matrix, became units of their own;
 before, the last block stayed gathered after its forward."""
+TORCHTUNE_SPLITS_FROM: Final = 65_000_000_000
+"""Parameters from which torchtune's own configs name `custom_sharded_layers: ['tok_embeddings', 'output']`: those of
+70B and 405B do (`recipes/configs/llama3_1/70B_full.yaml`), those of 8B do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,18 @@ class Sizes:
 
 def outside(step: Step) -> Outside:
     """The units outside the layers."""
-    setup, root = step.setup, units(step, step.held).root
-    split = setup.runtime == "torchtitan" and (not setup.version or setup.version >= SPLITS_SINCE)
-    if not split or step.model.tie_word_embeddings:
+    root = units(step, step.held).root
+    if not _splits(step) or step.model.tie_word_embeddings:
         return Outside(0, root, split=False)
     embedding = sum(t.params for t in step.held if t.place == "embedding")
     return Outside(embedding, root - embedding, split=True)
+
+
+def _splits(step: Step) -> bool:
+    setup = step.setup
+    if setup.runtime == "torchtune":
+        return step.model.params_total >= TORCHTUNE_SPLITS_FROM
+    return setup.runtime == "torchtitan" and (not setup.version or setup.version >= SPLITS_SINCE)
 
 
 def keeps_last(step: Step) -> bool:
