@@ -21,4 +21,11 @@ def speed_band(time_s: float, kind: str, tables: Tables) -> SpeedBand | None:
     high = tables.constants.get(f"{PREFIX}{kind}_high_frac")
     if low is None or high is None:
         return None
-    return SpeedBand(low_s=time_s * low.value, high_s=time_s * high.value, n_rows=low.n_rows or 0, kind=kind)
+    return SpeedBand(
+        low_s=time_s * low.value,
+        high_s=time_s * high.value,
+        low_frac=low.value,
+        high_frac=high.value,
+        n_rows=low.n_rows or 0,
+        kind=kind,
+    )

@@ -7,7 +7,14 @@ from planner.hardware import Tables
 from planner.plan_types import Plan
 from planner.throughput.bands import speed_band
 from planner.throughput.step_work import StepWork, TrainingCounts
-from planner.throughput.training_time import HIDDEN_FRAC, StepParts, runtime_factor, scaled, step_parts, training_rates
+from planner.throughput.training_time import (
+    HIDDEN_FRAC,
+    StepParts,
+    runtime_factor,
+    scaled,
+    step_parts,
+    training_rates,
+)
 from planner.throughput.training_work import training_work
 from planner.throughput.types import Part, PartName, SpeedBand, Unknown
 

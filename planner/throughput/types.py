@@ -32,12 +32,16 @@ class SpeedBand:
     Attributes:
         low_s: Lower end.
         high_s: Upper end.
+        low_frac: Lower end over the central time.
+        high_frac: Upper end over it.
         n_rows: Published rows behind it.
         kind: Which runs those are.
     """
 
     low_s: float
     high_s: float
+    low_frac: float
+    high_frac: float
     n_rows: int
     kind: str
 

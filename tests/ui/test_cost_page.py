@@ -76,7 +76,8 @@ def today() -> date:
 def test_the_default_question_has_a_cheapest_hour() -> None:
     page = opened()
     assert headline(page).startswith("Cheapest hour that fits: $")
-    assert "run time is not modelled yet" in html(page)
+    assert "A million tokens cost least on" in html(page)
+    assert "nine of ten published runs lie between $" in html(page)
     assert list(charts(page)) == ["cost_frontier"]
     assert listed(page) == sorted(listed(page))
     document = default_document()

@@ -114,6 +114,16 @@ def cheapest(rows: Iterable[Row], today: date) -> Row | None:
     return _first(rows, today, _price_order)
 
 
+def cheapest_tokens(rows: Iterable[Row], today: date) -> Row | None:
+    """The cheapest million tokens of one kind among the rankable whose speed is known.
+
+    Raises:
+        ValueError: The rows are of more than one kind.
+    """
+    known = [row for row in _ranked(rows, today) if row.usd_per_million_tokens is not None]
+    return min(known, key=lambda row: (row.usd_per_million_tokens or 0.0, *_price_order(row)), default=None)
+
+
 def fewest_cards(rows: Iterable[Row], today: date) -> Row | None:
     """The job on the fewest cards, the cheapest of those.
 

@@ -14,7 +14,18 @@ from ui.units import amount
 from ui.words import Words
 
 COLUMNS: Final = (
-    *("usd_per_hour", "provider", "name", "gpu", "cards", "gib_each", "gib_total", "headroom", "verdict"),
+    *(
+        "usd_per_hour",
+        "usd_per_million",
+        "provider",
+        "name",
+        "gpu",
+        "cards",
+        "gib_each",
+        "gib_total",
+        "headroom",
+        "verdict",
+    ),
     *("usd_per_gpu_hour", "date", "age", "region", "rent", "source"),
 )
 """Columns of the table in order; their heads are the words `cost.column.<name>`."""
@@ -33,6 +44,7 @@ def _record(row: Row, today: date, words: Words) -> dict[str, Any]:
     headroom = row.headroom_bytes
     return {
         "usd_per_hour": _rounded(row.usd_per_hour),
+        "usd_per_million": _rounded(row.usd_per_million_tokens),
         "provider": quote.provider,
         "name": quote.name,
         "gpu": card_name(card_of(row)),
@@ -70,7 +82,7 @@ def price_csv(rows: Sequence[Row]) -> str:
             *("price_kind", "provider", "instance_type", "gpu_id", "gpu_name", "region", "date", "source"),
             *("usd_per_hour_published", "gpus_published", "usd_per_gpu_hour"),
             *("instances", "gpus_paid", "gpus_used", "usd_per_hour_job", "status", "reason"),
-            *("peak_bytes", "headroom_bytes"),
+            *("peak_bytes", "headroom_bytes", "tokens_per_s", "usd_per_million_tokens"),
         ]
     )
     for row in rows:
@@ -81,6 +93,8 @@ def price_csv(rows: Sequence[Row]) -> str:
             *((None, None, None) if rented is None else (rented.instances, rented.paid, rented.used)),
             *(row.usd_per_hour, row.status.value, row.reason.value if row.reason else None),
             *((None, None) if fit is None else (fit.peak_bytes, fit.headroom_bytes)),
+            None if fit is None or fit.rate is None else fit.rate.tokens_per_s,
+            row.usd_per_million_tokens,
         ]
         writer.writerow(["" if cell is None else cell for cell in cells])
     return out.getvalue()

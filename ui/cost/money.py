@@ -26,6 +26,11 @@ def usd_cents(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
+def usd_small(amount: float) -> str:
+    """Dollars with as many digits as small prices need: those of a million tokens."""
+    return usd(amount) if amount >= 1 else f"${amount:.3f}"
+
+
 def day(text: str, words: Words) -> str:
     """An ISO date or prefix as people write it; what is not told is left out."""
     year, *rest = text.split("-")

@@ -10,6 +10,8 @@ from planner.issues import Issue, ScenarioError, Severity
 from planner.ledger import Category
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
+from planner.throughput.serving_speed import serving_speed
+from planner.throughput.training_speed import training_speed
 from planner.validation import parse_scenario
 from ui import answers
 from ui.document import Document, canonical, get, put_all
@@ -20,6 +22,21 @@ REMEMBERED: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How fast the job runs on these cards.
+
+    Attributes:
+        tokens_per_s: Trained, or written as answers, by all cards together.
+        low_frac: Fast end of the time's band over its centre.
+        high_frac: Slow end.
+    """
+
+    tokens_per_s: float
+    low_frac: float
+    high_frac: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """The job on so many equal cards, seen from the fullest one.
 
@@ -27,6 +44,7 @@ class Fit:
         headroom_bytes: Usable less needed; None where usable is not known.
         largest: The part that takes most of the peak there.
         lacks: What the card has no hardware for, if anything.
+        rate: Tokens a second; None where the tables lack a figure of the card.
     """
 
     verdict: Verdict
@@ -34,6 +52,7 @@ class Fit:
     headroom_bytes: int | None
     largest: Category
     lacks: Issue | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +116,19 @@ def _planned(document: Document) -> Fit | Refusal:
         return Refusal(issue=(errors or list(error.issues))[0])
 
 
+def rate_of(answer: Plan) -> Rate | None:
+    """Tokens a second of a plan with the band of its time; None where the tables lack a figure."""
+    if answer.scenario.is_training:
+        trained = training_speed(answer, answers.tables())
+        tokens_per_s, band = trained.tokens_per_s, trained.band
+    else:
+        served = serving_speed(answer, answers.tables())
+        tokens_per_s, band = served.output_tokens_per_s, served.tokens_band
+    if tokens_per_s is None or band is None:
+        return None
+    return Rate(tokens_per_s=tokens_per_s, low_frac=band.low_frac, high_frac=band.high_frac)
+
+
 def _plan(scenario: Scenario) -> Plan:
     return plan(scenario, answers.tables())
 
@@ -110,4 +142,5 @@ def _fit(answer: Plan) -> Fit:
         headroom_bytes=worst.headroom_bytes,
         largest=max(sizes, key=lambda category: sizes[category], default=Category.WEIGHTS),
         lacks=next((issue for issue in answer.issues if issue.code in CARD_LACKS), None),
+        rate=rate_of(answer),
     )

@@ -7,6 +7,7 @@ from functools import lru_cache
 from json import loads
 from typing import Final
 
+from planner.cost.run_cost import HOUR_S
 from planner.hardware import Gpu
 from planner.issues import Issue
 from planner.plan_types import Plan, Verdict
@@ -85,6 +86,14 @@ class Row:
             return self.quote.usd_per_hour * self.rented.instances
         per_card = 1 if self.gpu is None else self.gpu.devices_per_card
         return self.quote.usd_per_hour * ceil_div(self.rented.paid, per_card)
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """A million tokens trained or answered; None without a price or a speed."""
+        rate = None if self.fit is None else self.fit.rate
+        if rate is None or self.usd_per_hour is None:
+            return None
+        return self.usd_per_hour / (rate.tokens_per_s * HOUR_S) * 1e6
 
     @property
     def headroom_bytes(self) -> int | None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
+from planner.cost import run_cost
 from ui.cost import choice
 from ui.cost.choice import Short
-from ui.cost.money import cards_text, day, job_text, usd, usd_cents
+from ui.cost.money import cards_text, day, job_text, usd, usd_cents, usd_small
 from ui.cost.quotes import Kind
 from ui.cost.rows import Reason, Row, Status
 from ui.issue_words import issue_html
@@ -16,6 +17,7 @@ from ui.words import Safe, Words
 
 Cell = tuple[Safe, Safe, Safe]
 MOST_NAMES: Final = 4
+MOST_HOURS_DAYS: Final = 2
 
 
 def kind_inside(kind: Kind, words: Words) -> str:
@@ -57,23 +59,69 @@ def tag(rows: Sequence[Row], words: Words) -> Safe:
 
 
 def why(rows: Sequence[Row], kind: Kind, today: date, words: Words) -> Safe:
-    """Where the cheapest hour is and how old its price is; then that hours are not known."""
+    """Where the cheapest hour is and how old its price is."""
     best = choice.cheapest(rows, today)
-    limits = words.html("cost.why.no_time")
     if best is None:
-        return limits if rows else words.html("cost.why.own_empty" if kind is Kind.OWN else "cost.why.empty")
+        empty = "cost.why.own_empty" if kind is Kind.OWN else "cost.why.empty"
+        return Safe("") if rows else words.html(empty)
     where = place(best, words)
     rent = rent_text(best, words)
     if best.rented is not None and (best.rented.instances or 1) > 1:
         rent = words("cost.why.spans", rent=rent, n=whole(best.rented.instances or 1))
     if kind is Kind.OWN or best.quote.date is None:
         key = "cost.why.own" if best.quote.name else "cost.why.own_unnamed"
-        first = words.html(key, name=best.quote.name, rent=rent)
-    else:
-        when = day(best.quote.date, words)
-        inside = kind_inside(kind, words)
-        first = words.html("cost.why.cheapest", where=where, rent=rent, kind=inside, date=when)
-    return Safe(f"{first} {limits}")
+        return words.html(key, name=best.quote.name, rent=rent)
+    when = day(best.quote.date, words)
+    return words.html("cost.why.cheapest", where=where, rent=rent, kind=kind_inside(kind, words), date=when)
+
+
+def run(rows: Sequence[Row], tokens: float | None, today: date, words: Words) -> Safe:
+    """Where a million tokens is cheapest, and what the whole run takes and costs there, each with its band.
+
+    Args:
+        rows: Prices of one kind.
+        tokens: Training tokens of the whole run; None where not told or where the job serves.
+        today: For the age of prices.
+        words: The language.
+    """
+    best = choice.cheapest_tokens(rows, today)
+    if best is None or best.fit is None or best.fit.rate is None:
+        return words.html("cost.run.unknown") if choice.rankable(rows, today) else Safe("")
+    rate, million = best.fit.rate, best.usd_per_million_tokens or 0.0
+    first = words.html(
+        "cost.run.million",
+        usd=usd_small(million),
+        low=usd_small(million * rate.low_frac),
+        high=usd_small(million * rate.high_frac),
+        cards=job_text(best),
+        where=place(best, words),
+        rate=whole(round(rate.tokens_per_s)),
+    )
+    if tokens is None:
+        return first
+    found = run_cost(
+        tokens=tokens,
+        tokens_per_s=rate.tokens_per_s,
+        usd_per_hour=best.usd_per_hour,
+        time_low_frac=rate.low_frac,
+        time_high_frac=rate.high_frac,
+    )
+    whole_run = words.html(
+        "cost.run.whole",
+        tokens=f"{tokens:,.0f}",
+        time=duration(found.days, words),
+        usd=usd(found.usd or 0.0),
+        low=usd(found.low_usd or 0.0),
+        high=usd(found.high_usd or 0.0),
+    )
+    return Safe(f"{first} {whole_run}")
+
+
+def duration(days: float, words: Words) -> str:
+    """Days with one decimal, hours below two days."""
+    if days < MOST_HOURS_DAYS:
+        return words("cost.run.hours", n=f"{days * 24:.1f}")
+    return words("cost.run.days", n=f"{days:.1f}")
 
 
 def strip(rows: Sequence[Row], all_rows: Sequence[Row], kind: Kind, today: date, words: Words) -> list[Cell]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import streamlit as st
 
 from hardware_db import purchase_prices
+from planner.cost import tokens_of
 from planner.hardware import Freshness, PurchasePrice, freshness
 from planner.plan_types import Plan
 from ui import parts, verdict
@@ -34,6 +35,7 @@ ANY_AGE: Final = "any_age"
 AGES: Final = (ANY_AGE, Freshness.RECENT.value, Freshness.YEAR.value)
 WIDTHS: Final[dict[str, Any]] = {
     "usd_per_hour": 76,
+    "usd_per_million": 84,
     "provider": 122,
     "name": 140,
     "gpu": 138,
@@ -50,6 +52,7 @@ WIDTHS: Final[dict[str, Any]] = {
 }
 FORMATS: Final = {
     "usd_per_hour": "$%.2f",
+    "usd_per_million": "$%.3f",
     "usd_per_gpu_hour": "$%.2f",
     "headroom": "%+.2f",
     "cards": "%d",
@@ -98,7 +101,8 @@ def _verdict(frame: Frame, plan: Plan, rows: tuple[Row, ...], kind: Kind, today:
             draw_share(frame)
         st.html(
             f'<h1 class="v">{wording.headline(rows, kind, today, words)}</h1>'
-            f'<p class="why">{wording.tag(rows, words)}&ensp;{wording.why(rows, kind, today, words)}</p>'
+            f'<p class="why">{wording.tag(rows, words)}&ensp;{wording.why(rows, kind, today, words)} '
+            f"{wording.run(rows, tokens_of(plan.resolved.workload), today, words)}</p>"
         )
     draw_problems(frame)
 
