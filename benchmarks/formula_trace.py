@@ -8,9 +8,7 @@ leaves those it makes.
 
 Errors are the formula's less the trace's, of the trace's. The allocator's rounding of single blocks (to 512 bytes, and
 of pieces too small to cut off) is no tensor: it is left out of both sides, and shown. A category is measured by its own
-bytes, but by no less than a twentieth of the peak: what is smaller cannot matter. Where two moments of a phase are
-nearly equally full, formula and trace may each pick the other; the categories are then those of the formulas' moment
-that is nearest to the trace's among those within 0.5 % of the fullest.
+bytes, but by no less than a twentieth of the peak: what is smaller cannot matter.
 """
 
 import argparse
@@ -263,8 +261,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def judged(rows: Sequence[Compared], missing: int) -> int:
     """Print shares; 1 where the target is missed."""
     print(f"\n{len(rows)} steps, {missing} without a trace\n")
+    if not rows:
+        print("Target missed.")
+        return 1
     print(f"{'':32} steps  within 0.5 %  within 2 %    worst")
-    met = bool(rows) and not missing
+    met = not missing
     for name, errors in summary(rows):
         near, far = shares(errors)
         worst = max(errors, key=abs)
