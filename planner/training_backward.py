@@ -94,7 +94,7 @@ def backward_of_head(step: Step) -> list[Entry]:
 
 def _logit_gradients(step: Step) -> list[Entry]:
     """In the format of products; a fused head and loss has made the gradient of the head's input instead."""
-    t, v, e = step.setup.target_tokens, step.vocab, step.setup.compute_bytes
+    t, v, e = step.setup.target_tokens, step.logit_width, step.setup.compute_bytes
     if step.setup.training.loss in WHOLE_LOGITS_NEVER:
         return []
     if step.setup.runtime == "litgpt":

@@ -168,7 +168,18 @@ def _end_of_forward(step: Step) -> list[Entry]:
     if setup.runtime == "litgpt":
         return [*litgpt_end_of_forward(step), *_held_input(step, FORWARD)]
     logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
-    return [logits, *capped_logits(step, FORWARD), *_held_input(step, FORWARD)]
+    return [logits, *_pieces(step), *capped_logits(step, FORWARD), *_held_input(step, FORWARD)]
+
+
+def _pieces(step: Step) -> list[Entry]:
+    """This rank's logits, and the output of the all-gather that puts all of them together along the vocabulary."""
+    if not step.gathers_logits:
+        return []
+    t, v, e = step.setup.target_tokens, step.logit_width + step.vocab, step.setup.compute_bytes
+    symbols = {"t": t, "V": v, "e": e}
+    return [
+        item(Category.LOGITS, "logits", t * v * e, "t*V*e", symbols, "loss_standard", phases=FORWARD),
+    ]
 
 
 def _inside_forward(step: Step) -> list[Entry]:
@@ -288,7 +299,7 @@ def _fused(step: Step) -> list[Entry]:
 
 
 def _per_entry(step: Step, name: str, c: float, reference: str, phases: frozenset[Phase] = LOSS) -> Entry:
-    t, v = step.setup.target_tokens, step.vocab
+    t, v = step.setup.target_tokens, step.logit_width
     formula, symbols = (
         (f"{number(c)}*t*V", {"t": t, "V": v}) if c == int(c) else ("ceil(c*t*V)", {"c": c, "t": t, "V": v})
     )

@@ -175,6 +175,17 @@ class Step:
         head = self.model.head
         return vocab_rows(head.out_features, self.setup.division) if head is not None else 0
 
+    @property
+    def gathers_logits(self) -> bool:
+        """Whether ranks put their logits together for the loss, as the plans of transformers' classes say."""
+        return self.setup.runtime == "hf_trainer" and self.setup.division.tensor > 1
+
+    @property
+    def logit_width(self) -> int:
+        """Vocabulary entries that the loss works on here."""
+        head = self.model.head
+        return head.out_features if self.gathers_logits and head is not None else self.vocab
+
 
 def starts_without_gradient(share: Share, setup: Setup) -> bool:
     """Whether nothing below the first layer's matrices is trained, so that its input needs no gradient.
