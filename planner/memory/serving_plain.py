@@ -135,16 +135,26 @@ def _kept_logits(scenario: Scenario, largest: int) -> tuple[int, int]:
     return rows, 6 if version < KEEPS_EVERY_LOGIT_UNTIL else 4
 
 
+CAPS_WINDOWS_FROM: Final = (4, 56)
+"""`DynamicCache` makes a `DynamicSlidingWindowLayer` of each windowed layer from here on (`cache_utils.py`)."""
+
+
 def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
-    """Keys, values and states of the asked load; windows are kept whole, as these engines do."""
+    """Keys, values and states of the asked load; windows are kept whole, but by `generate` of Transformers."""
     page = PAGE_TOKENS.get(scenario.runtime.name, 1)
-    cells = asked.sequences * round_up(asked.context_tokens, page)
+    caps = scenario.runtime.name == "transformers" and version_of(scenario) >= CAPS_WINDOWS_FROM
     key, value = kv_formats(scenario)
     entries = []
     for shape, layers in model_shapes(model, share.layers, share.tensor).items():
         if shape.kind in STATEFUL:
             entries.append(state_entry(shape, layers, asked.sequences, 4, 2, "state_cache"))
         else:
+            length = (
+                min(asked.context_tokens, shape.window or asked.context_tokens)
+                if caps
+                else asked.context_tokens
+            )
+            cells = asked.sequences * round_up(length, page)
             entries.append(cache_entry(shape, layers, cells, key, value))
     return entries
 

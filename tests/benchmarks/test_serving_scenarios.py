@@ -16,8 +16,6 @@ TRAINING = {
 }  # fmt: skip
 """Rows of these kinds that ask about training; J051 trains with an engine beside it."""
 WRONG = {
-    ("J002", "load_kv_bytes"): "transformers is planned with every layer's cache at full length",
-    ("J016", "load_kv_bytes"): "the same",
     (
         "J045",
         "longest_context_tokens",

@@ -7,6 +7,8 @@ from typing import get_args
 
 import pytest
 
+from hardware_db import load_tables
+from planner.claims.types import planned
 from planner.issues import ScenarioError
 from planner.memory.kv_cache import KV_BYTES, CacheShape, element_bytes, kv_heads_on_rank, shapes_by_count
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, Group, PagedPool, paged_pool
@@ -237,3 +239,19 @@ def test_an_encoder_is_no_server_of_text() -> None:
     assert ("model_cannot_generate", "model.config.model_type") in [
         (i.code, i.field) for i in refused.value.issues
     ]
+
+
+@pytest.mark.parametrize(("version", "windowed_tokens"), [(None, 512), ("4.56.0", 512), ("4.50.0", 32768)])
+def test_transformers_keeps_a_window_since_4_56(version: str | None, windowed_tokens: int) -> None:
+    """gemma-3-1b: 22 layers see 512 tokens, 4 all; 139 MiB at 32,768 tokens (lablup/mlxcel pull 172)."""
+    runtime = {"name": "transformers"} | ({"version": version} if version else {})
+    job = {
+        "task": "serve",
+        "model": {"id": "google/gemma-3-1b-pt"},
+        "hardware": {"devices": [{"gpu": "h100-sxm-80gb", "count": 1}]},
+        "runtime": runtime,
+        "workload": {"concurrency": 1, "prompt_tokens": 32767, "output_tokens": 1},
+        "serving": {"weights": "bf16", "kv_cache": "bf16"},
+    }
+    held = planned(job, load_tables()).worst.ledger.total("kv_cache", "kv_cache_window")
+    assert held == (22 * windowed_tokens + 4 * 32768) * 2 * 256 * 2
