@@ -253,7 +253,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
     except ScenarioError as refusal:
         raise bad_scenario(refusal.issues) from refusal
     if options.format is None:
-        files, refused = offered(answer, tables.offers)
+        files, refused = offered(answer, tables)
         names = [
             f"{file.target}  {file.file_name}" for file in (*files, report(answer, report_words(answer)))
         ]
@@ -262,7 +262,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
         if options.format == REPORT:
             file = report(answer, report_words(answer))
         else:
-            file = export(answer, options.format, tables.offers)
+            file = export(answer, options.format, tables)
     except ExportRefusedError as problem:
         raise InputError(refused_export(options.format, problem)) from problem
     for text in export_lines(file):

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from planner.exports.facts import (
+    ATTENTION,
     adapter_of,
     hf_optimizer,
     model_name,
@@ -18,13 +19,6 @@ from planner.exports.types import Export
 from planner.plan_types import Plan
 from planner.scenario import Adapter
 from planner.yaml_text import write_yaml
-
-ATTENTION: Final = {
-    "flash": "flash_attention",
-    "sdpa": "sdp_attention",
-    "flex": "flex_attention",
-    "eager": "eager_attention",
-}
 
 KERNELS: Final = {
     "rms_norm": ("liger_rms_norm",),
@@ -61,6 +55,7 @@ def axolotl(plan: Plan) -> Export:
     """The file for `axolotl train`; the data set in it is an example to replace."""
     require_runtime(plan, "hf_trainer")
     held, training = plan.resolved, plan.resolved.training
+    require("training.attention", training.attention or "sdpa", *ATTENTION)
     name, remarks = model_name(plan.scenario)
     adapter = adapter_of(plan)
     epochs = plan.scenario.workload.epochs if plan.scenario.workload else None
@@ -78,7 +73,7 @@ def axolotl(plan: Plan) -> Export:
             "learning_rate": 2e-4 if adapter is not None else 2e-5,
             **_precision(plan),
             **checkpointing(plan),
-            ATTENTION.get(training.attention or "sdpa", ""): True,
+            "attn_implementation": ATTENTION[training.attention or "sdpa"],
             **_kernels(plan),
             "torch_compile": True if held.runtime.compile else None,
             "ddp_bucket_cap_mb": whole(held.parallel.bucket_mb),
@@ -121,14 +116,14 @@ def _adapter(adapter: Adapter, quantized: bool) -> dict[str, Any]:
 
 
 def _precision(plan: Plan) -> dict[str, Any]:
-    """`true`: parameters of 16 bit under autocast; `full`: without; never a mixture."""
+    """`bf16`: parameters of 16 bit under autocast; `bfloat16`: without; never a mixture."""
     precision = plan.resolved.training.precision
     require("training.precision.parameters", precision.parameters, precision.compute)
     if precision.compute == "fp32":
         return {"bf16": False, "fp16": False, "float32": True}
     if precision.compute == "fp16":
-        return {"bf16": False, "fp16": True}
-    return {"bf16": True if precision.autocast else "full"}
+        return {"bf16": False, "fp16" if precision.autocast else "float16": True}
+    return {"bf16": True} if precision.autocast else {"bf16": False, "bfloat16": True}
 
 
 def _kernels(plan: Plan) -> dict[str, Any]:

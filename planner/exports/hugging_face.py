@@ -70,8 +70,8 @@ def mixed(plan: Plan) -> dict[str, bool]:
     """Autocast in one of the two 16-bit types, or none."""
     precision = plan.resolved.training.precision
     on = bool(precision.autocast)
-    if on:
-        require("training.precision.compute", precision.compute, "bf16", "fp16")
+    allowed = ("bf16", "fp16") if on else (precision.parameters,)
+    require("training.precision.compute", precision.compute, *allowed)
     return {"bf16": on and precision.compute == "bf16", "fp16": on and precision.compute == "fp16"}
 
 

@@ -103,5 +103,7 @@ def _precision(plan: Plan) -> dict[str, Any]:
     if not precision.autocast and precision.parameters == "bf16":
         return {"pure_bf16": True}
     full = plan.resolved.task not in ADAPTER_TASKS
+    if not full or precision.compute != "fp32":
+        require("training.precision.autocast", bool(precision.autocast), True)
     require("training.precision.parameters", precision.parameters, "fp32" if full else precision.compute)
     return dict(mixed(plan))

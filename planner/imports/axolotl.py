@@ -1,8 +1,8 @@
 """axolotl's configuration file.
 
 Source: axolotl 0.19 `utils/schemas/config.py`, `loaders/model.py`: `bf16: true` loads the parameters in bf16 and trains
-under autocast, `bf16: full` without it; what is not quantized is brought to that type; 4-bit bases are NF4 with double
-quantization.
+under autocast, `bfloat16: true` (once `bf16: full`) without it; what is not quantized is brought to that type; 4-bit
+bases are NF4 with double quantization.
 """
 
 from typing import Any, Final
@@ -36,8 +36,8 @@ HARMLESS: Final = (
     "train_on_inputs", "gradient_clipping", "max_packed_sequence_len", "evals_per_epoch", "saves_per_epoch",
     "early_stopping_patience", "auto_resume_from_checkpoints", "strict", "debug", "loss_watchdog_*",
     "sample_packing_*", "eval_sample_packing", "pad_to_sequence_len", "shuffle_merged_datasets", "plugins",
-    "base_model_config", "base_model_ignore_patterns", "revision_of_model", "lora_model_dir", "bfloat16",
-    "float16", "trust_remote_code", "resize_token_embeddings_to_32x", "processor_type", "fsdp_version",
+    "base_model_config", "base_model_ignore_patterns", "revision_of_model", "lora_model_dir",
+    "trust_remote_code", "resize_token_embeddings_to_32x", "processor_type", "fsdp_version",
     "lora_on_cpu", "excess_length_strategy", "dp_shard_size", "dp_replicate_size", "group_by_length",
     "torch_compile_backend",
 )  # fmt: skip
@@ -103,9 +103,10 @@ def _adapter(keys: Keys, draft: Draft) -> None:
 def _precision(keys: Keys, draft: Draft) -> None:
     value: Any = keys.plain("bf16")
     half, single = keys.flag("", "fp16", default=False), keys.flag("", "float32", default=False)
-    word = str(value).casefold()
-    compute, autocast = "fp16", True
-    if single or (word in {"none", "false"} and not half):
+    pure = {"bf16": keys.flag("", "bfloat16", default=False), "fp16": keys.flag("", "float16", default=False)}
+    word = "full" if pure["bf16"] else str(value).casefold()
+    compute, autocast = "fp16", not pure["fp16"]
+    if single or (word in {"none", "false"} and not half and not pure["fp16"]):
         compute, autocast = "fp32", False
     elif word in {"true", "full", "auto", "1"}:
         compute, autocast = "bf16", word != "full"

@@ -53,8 +53,8 @@ OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 LOSSES: Final = {
+    "torchtune.modules.loss.LinearCrossEntropyLoss": "chunked",  # after 0.6
     "torchtune.modules.loss.CEWithChunkedOutputLoss": "chunked",
-    "torchtune.modules.loss.LinearCrossEntropyLoss": "chunked",
     "torch.nn.CrossEntropyLoss": "standard",
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import run
+from hardware_db import load_tables
 from planner.exports.catalog import export, offered
 from tests.planner.exports.cases import CASES, planned
 
@@ -27,9 +28,14 @@ Answers = dict[tuple[str, str], dict[str, Any]]
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Every file of every case, read in one child process."""
-    keys = [(n, file.target) for n in CASES for file in offered(planned(n))[0] if file.target in TARGETS]
+    keys = [
+        (n, file.target)
+        for n in CASES
+        for file in offered(planned(n), load_tables())[0]
+        if file.target in TARGETS
+    ]
     keys += [(name, "fsdp") for name, target in keys if target == "accelerate"]
-    texts = [(t, export(planned(n), "accelerate" if t == "fsdp" else t).text) for n, t in keys]
+    texts = [(t, export(planned(n), "accelerate" if t == "fsdp" else t, load_tables()).text) for n, t in keys]
     path: Path = tmp_path_factory.mktemp("accept") / "files.json"
     path.write_text(json.dumps(texts), encoding="utf-8")
     child = subprocess.run(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import run
+from hardware_db import load_tables
 from planner.exports.catalog import export, offered
 from tests.planner.exports.cases import CASES, planned
 
@@ -32,9 +33,9 @@ TINY = {
     "max_position_embeddings": 64,
 }
 SCRIPTS = {
-    name: export(planned(name), "pytorch").text
+    name: export(planned(name), "pytorch", load_tables()).text
     for name in CASES
-    if any(file.target == "pytorch" for file in offered(planned(name))[0])
+    if any(file.target == "pytorch" for file in offered(planned(name), load_tables())[0])
 }
 LOSS = re.compile(r"step (\d): loss ([\d.]+)")
 

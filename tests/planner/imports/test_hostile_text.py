@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardware_db import load_tables
 from planner.cli_files import REASONS as SENTENCES
 from planner.cli_files import REFUSED_IMPORTS, import_lines, refused_import
 from planner.exports.catalog import READ_BY, export, offered
@@ -127,10 +128,10 @@ def test_damaged_files_are_imported_or_refused() -> None:
     """Every export of every case with characters taken out, doubled and exchanged."""
     chance = random.Random(9)  # noqa: S311 - repeatable damage, not secrecy
     for name in CASES:
-        for file in offered(planned(name))[0]:
+        for file in offered(planned(name), load_tables())[0]:
             if file.target not in READ_BY:
                 continue
-            text = export(planned(name), file.target).text
+            text = export(planned(name), file.target, load_tables()).text
             for _ in range(6):
                 places = sorted(chance.sample(range(len(text)), 3))
                 assert all(said(text[: places[0]] + text[places[1] : places[2]] * 2 + text[places[0] :]))
