@@ -70,11 +70,9 @@ def _factors(result: Any) -> list[str]:
         families = ", ".join(sorted(set(result.data.families[mask])))
         left = float(np.median(np.abs(np.exp(result.fitted[mask]) - 1)))
         name = f"speed_train_factor_{runtime}"
-        found.append(
-            _entry(
-                name, value, "ratio", how, f"families {families}", int(mask.sum()), residual_median_frac=left
-            )
-        )
+        source = "tests/data/truth/speed.jsonl, training runs of this runtime"
+        more = {"residual": f"from {families}", "residual_median_frac": left}
+        found.append(_entry(name, value, "ratio", how, source, int(mask.sum()), **more))
     return found
 
 

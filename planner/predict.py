@@ -17,6 +17,7 @@ from planner.plan_types import DevicePlan, Plan, Verdict
 from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.serving_readings import serving_readings
+from planner.throughput.readings import speed_readings
 from planner.training import held_tensors
 from planner.training_setup import setup_for
 
@@ -94,10 +95,13 @@ def prediction_for(scenario: Scenario, rank: str, tables: Tables) -> Prediction:
             [answer.devices[i] for i in chosen],
             figures,
         )
+    speed = speed_readings(answer, tables)
+    figures |= speed.figures
     figures["fits"] = fits(answer)
     worst = answer.worst
     over = None if worst.usable_bytes is None else worst.peak_bytes - worst.usable_bytes
-    return Prediction(figures=figures, bands=_bands(answer, figures, tables), over_bytes=over)
+    bands = _bands(answer, figures, tables) | dict(speed.bands)
+    return Prediction(figures=figures, bands=bands, over_bytes=over)
 
 
 def devices_of(answer: Plan, rank: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from planner.predict import Figure, Prediction, Predictor
-from planner.truth import SPEED_METRICS, Observation, Record
+from planner.truth import Observation, Record
 from planner.units import gib
 
 CELL_ROWS: Final = 8
@@ -184,8 +184,6 @@ def _predicted(record: Record, predict: Predictor) -> Prediction:
     if record.scenario is None:
         first = record.issues[0]
         return Prediction(reason=f"{first.code} at scenario.{first.field}")
-    if record.scored.keys() <= SPEED_METRICS and record.scored:
-        return Prediction(reason="speed is not modelled")
     return predict(record.scenario, record.rank)
 
 

@@ -39,7 +39,8 @@ class ServingSpeed:
         tpot_s: A decoding step: seconds between two tokens of one answer, at mean context.
         parts: What that step is made of; they add up to it.
         tpot_band: The interval nine of ten published runs lie in.
-        ttft_s: Prefill of the prompts that come in at once; the wait in a queue is not in it.
+        ttft_s: Prefill, which yields the first token, of the prompts that come in at once; no wait in a queue.
+        ttft_band: The interval nine of ten published prefills lie in.
         request_latency_s: The whole batch, from prompts to last token, waves included.
         output_tokens_per_s: Whole server.
         tokens_band: Band of the request latency (of the time for a fixed number of tokens where offline).
@@ -53,6 +54,7 @@ class ServingSpeed:
     parts: tuple[Part, ...]
     tpot_band: SpeedBand | None
     ttft_s: float | None
+    ttft_band: SpeedBand | None
     request_latency_s: float | None
     output_tokens_per_s: float | None
     tokens_band: SpeedBand | None
@@ -88,7 +90,7 @@ def _speed(plan: Plan, tables: Tables, server: sw.Server, load: Load, rates: Ser
     lacking = sw.missing(server, prefill=False)
     if lacking:
         return ServingSpeed(
-            load=load, tpot_s=None, parts=(), tpot_band=None, ttft_s=None, request_latency_s=None,
+            load=load, tpot_s=None, parts=(), tpot_band=None, ttft_s=None, ttft_band=None, request_latency_s=None,
             output_tokens_per_s=None, tokens_band=None, bound=None, speculative_left_out=speculative, missing=lacking,
         )  # fmt: skip
     times = token_parts(sw.token_work(server, load.running, load.context_tokens), rates)
@@ -105,7 +107,8 @@ def _speed(plan: Plan, tables: Tables, server: sw.Server, load: Load, rates: Ser
         tpot_s=step,
         parts=parts,
         tpot_band=speed_band(step, kind, tables),
-        ttft_s=prefill + step if has_answer else None,
+        ttft_s=(prefill or step) if has_answer else None,
+        ttft_band=speed_band(prefill, "prefill", tables) if prefill else None,
         request_latency_s=latency if has_answer and not load.is_offline else None,
         output_tokens_per_s=_tokens_per_s(step, prefill, load, rates) if has_answer else None,
         tokens_band=speed_band(latency, kind, tables) if has_answer else None,

@@ -129,9 +129,13 @@ def test_a_scenario_that_cannot_be_said_or_planned_is_unsupported() -> None:
     assert result.unsupported[1].reason == "model_id_unknown at model.id"
 
 
-def test_speed_has_no_answer_yet_and_says_so() -> None:
-    result = score(records({"observed": {"step_time_s": 1.0}}), predictor(TABLES))
-    assert [item.reason for item in result.unsupported] == ["speed is not modelled"]
+def test_speed_has_an_answer_with_its_band() -> None:
+    result = score(
+        records({"observed": {"step_time_s": 1.0, "tokens_per_s_per_gpu": 100.0}}), predictor(TABLES)
+    )
+    assert result.unsupported == ()
+    assert {row.metric for row in result.rows} == {"step_time_s", "tokens_per_s_per_gpu"}
+    assert all(row.error is not None and row.inside_band is not None for row in result.rows)
 
 
 # --- cells
