@@ -86,7 +86,7 @@ class TrainingCounts:
         model_flops: Operations of the step over all cards, without what is done again.
         hardware_flops: With it.
         cards: Cards of the job.
-        peak: Rate of one card in the lowest format its products use, None where unknown.
+        peak: Rate of a card, mean over the job, in the lowest format its products use; None where one has none.
         network_bytes: What a card sends to other nodes in a step.
     """
 

@@ -45,7 +45,8 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         tables: Cards and servers.
     """
     scenario, model = plan.resolved, plan.model
-    shares = _one_per_stage(place(scenario, model, tables))
+    placed = place(scenario, model, tables)
+    shares = _one_per_stage(placed)
     setups = [setup_for(share, scenario, model) for share in shares]
     loads = layer_loads(model)
     held = [_held(share, setup, model) for share, setup in zip(shares, setups, strict=True)]
@@ -67,7 +68,7 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
         hardware_flops=_hardware_flops(asked, setup, scenario.hardware.num_devices),
         cards=scenario.hardware.num_devices,
-        peak=peak_flops(share.gpu, low_format(setup) or compute_format(setup)),
+        peak=_mean_peak(placed, low_format(setup) or compute_format(setup)),
         network_bytes=_network_bytes(work, wires),
     )
     return work, counts, missing
@@ -81,6 +82,15 @@ def _one_per_stage(shares: Sequence[Share]) -> list[Share]:
         if known is None or (share.gpu.flops.fp16 or 0.0) < (known.gpu.flops.fp16 or 0.0):
             slowest[share.stage] = share
     return [slowest[stage] for stage in sorted(slowest)]
+
+
+def _mean_peak(shares: Sequence[Share], dtype: str) -> float | None:
+    """Peak rate of a card, mean over all cards of the job; None where one of them has none."""
+    rates = [(peak_flops(share.gpu, dtype), len(share.indices)) for share in shares]
+    known = [(rate, cards) for rate, cards in rates if rate is not None]
+    if len(known) < len(rates):
+        return None
+    return sum(rate * cards for rate, cards in known) / sum(cards for _, cards in known)
 
 
 def _rate(gpu: Gpu, setup: Setup) -> float:

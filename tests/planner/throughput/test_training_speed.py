@@ -117,3 +117,15 @@ def test_names_of_runtimes() -> None:
         == "megatron_lm_megatron_bridge"
     )
     assert runtime_key(Runtime(name="generic", version="llm.q")) == "generic_llm_q"
+
+
+def test_unequal_cards_share_one_mfu() -> None:
+    devices = [{"gpu": "a100-sxm-80gb", "count": 1}, {"gpu": "rtx-3090-24gb", "count": 1}]
+    job = training("meta-llama/Llama-2-7b-hf", cards=2, gradient_accumulation=8, parallel={"pipeline": 2})
+    job["hardware"] = {"devices": devices, "devices_per_node": 2}
+    found = training_speed(made(job), TABLES)
+    assert found.mfu is not None
+    assert found.step_time_s is not None
+    rates = [TABLES.gpus[str(row["gpu"])].flops.bf16 or 0 for row in devices]
+    assert found.mfu == pytest.approx(found.model_flops / sum(rates) / found.step_time_s)
+    assert found.mfu < 0.5
