@@ -58,8 +58,11 @@ OWN_LOGITS: Final = frozenset(
 )
 """Models that do something to their logits or call their loss in their own way: no other can be put in place."""
 
-EAGER_ONLY: Final = frozenset({"google/gemma-2-2b", "google/gemma-2-9b"})
-"""Models whose class offers no fused attention."""
+EAGER_ONLY: Final = frozenset({"google/gemma-2-2b", "google/gemma-2-9b", "bigscience/bloom-1b1"})
+"""Models whose class offers no fused attention, or that are run without it."""
+
+SET_EAGER: Final = frozenset({"bigscience/bloom-1b1"})
+"""Those of them whose attention is set after the drawing: the draws of all others stay what they were."""
 
 QUERY_VALUE: Final = {
     "microsoft/Phi-3-mini-4k-instruct": ("qkv_proj",),
@@ -158,6 +161,8 @@ def _cases() -> Iterator[Case]:
             drawn = [one for one in (_draw(chance) for _ in range(DRAWS)) if possible(model, one)]
             best = max(drawn, key=lambda one: _new(model, one, seen))
             seen |= set(_pairs(model, best))
+            if model in SET_EAGER:
+                best["attention"] = "eager"
             yield Case(name=name_of(model, best), model=model, drawn=best, scenario=document(model, best))
 
 
@@ -184,7 +189,7 @@ def possible(model: str, one: Mapping[str, str]) -> bool:
         packed and one["precision"] in {"fp32", "fp16", "cast-fp16"},
         one["adapter"] == "qv-16" and one["precision"] in {"fp32", "cast-fp16"},
         int(one["length"]) > POSITIONS.get(model, 4096),
-        one["attention"] != "eager" and model in EAGER_ONLY,
+        one["attention"] != "eager" and model in EAGER_ONLY - SET_EAGER,
         one["attention"] == "eager" and int(one["rows"]) * int(one["length"]) > 8192,
         one["attention"] == "flash" and one["precision"] == "fp32",
         one["checkpointing"] == "op" and adapted,

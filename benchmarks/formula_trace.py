@@ -1,10 +1,13 @@
 """The training formulas beside traces: `python -m benchmarks.formula_trace [WORD ...]`.
 
-Every step of `benchmarks.formula_cases` is traced in a child process (instant mode, one child for all, memory limited)
-and held against the ledger of its plan: the peak of what PyTorch counts as allocated, every phase's, and the
-categories at the peak. Ends with 1 if fewer than 95 % of the steps are within 0.5 %, or any is beyond 2 %, by total
-or by category. Words pick the steps whose name has one of them; `--keep FOLDER` reads traces that lie there, and
-leaves those it makes.
+Steps of `benchmarks.formula_cases` are traced in a child process (instant mode, one child for all, memory limited) and
+held against the ledger of their plans: the peak of what PyTorch counts as allocated, every phase's, and the categories
+at the peak. Every third step is traced anew, and the others are held against `benchmarks.formula_records`; `--all`
+traces every one (about half an hour), words those whose name has one of them. `--record` writes what was traced to the
+records; `--keep FOLDER` reads traces that lie there, and leaves those it makes.
+
+Ends with 1 if fewer than 95 % of the steps are within 0.5 %, or any is beyond 2 %, by total or by category, if a step
+has no trace, or if a trace is no longer what was recorded of it with the same libraries.
 
 Errors are the formula's less the trace's, of the trace's. The allocator's rounding of single blocks (to 512 bytes, and
 of pieces too small to cut off) is no tensor: it is left out of both sides, and shown. A category is measured by its own
@@ -15,6 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.formula_cases import Case, cases
+from benchmarks.formula_records import Sums, Traced, installed, read_records, write_records
 from hardware_db import load_tables
 from planner.estimate import plan
 from planner.hardware import Tables
@@ -38,20 +43,11 @@ FAR: Final = 0.02
 LEAST_SHARE: Final = 0.05
 """Share of the peak that a category is measured by at the least."""
 
-ROUNDING: Final = "block_rounding"
-Figures = dict[str, dict[str, Any]]
+HANG_S: Final = 1800.0
+"""A child that says nothing for so long hangs: it is ended."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """Bytes of one phase at its fullest moment, by category."""
-
-    categories: dict[str, int]
-
-    @property
-    def bytes(self) -> int:
-        """All together."""
-        return sum(self.categories.values())
+EVERY: Final = 3
+"""Of so many steps one is traced where nothing is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +137,10 @@ class Tracer:
         assert self._child.stdout is not None  # noqa: S101
         self._child.stdin.write(json.dumps(question) + "\n")
         self._child.stdin.flush()
+        guard = threading.Timer(HANG_S, self._child.kill)
+        guard.start()
         line = self._child.stdout.readline()
+        guard.cancel()
         if not line:
             return {"failed": f"the child ended with {self._child.wait()}"}
         answered: dict[str, Any] = json.loads(line)
@@ -166,44 +165,42 @@ def predicted_sums(ledger: Ledger) -> dict[str, Sums]:
     }
 
 
-def traced_sums(phases: Figures) -> tuple[dict[str, Sums], dict[str, int]]:
-    """The same of a trace, and its rounding."""
-    sums, rounding = {}, {}
-    for phase, figures in phases.items():
-        totals: defaultdict[str, int] = defaultdict(int)
-        for category, name, size in figures["groups"]:
-            if name != ROUNDING:
-                totals[category] += size
-        sums[phase] = Sums(categories=dict(totals))
-        rounding[phase] = figures["bytes"] - sum(totals.values())
-    return sums, rounding
-
-
-def compare(case: Case, figures: Figures, tables: Tables) -> Compared:
+def compare(case: Case, trace: Traced, tables: Tables) -> Compared:
     """A step's formulas beside its trace."""
-    traced, rounding = traced_sums(figures)
     answer = plan(Scenario.model_validate(case.scenario), tables)
-    peak = max(traced, key=lambda phase: traced[phase].bytes)
+    peak = max(trace.phases, key=lambda phase: trace.phases[phase].bytes)
     return Compared(
         name=case.name,
-        traced=traced,
+        traced=trace.phases,
         predicted=predicted_sums(answer.worst.ledger),
-        rounding_bytes=rounding[peak],
+        rounding_bytes=trace.rounding_bytes[peak],
     )
 
 
-def compared(wanted: Iterable[Case], folder: Path | None = None) -> Iterator[Compared | str]:
-    """Every step in turn; why there is nothing to compare where there is not."""
+def traces(wanted: Iterable[Case], folder: Path | None = None) -> Iterator[tuple[Case, Traced | str]]:
+    """Every step's trace in turn; why there is none where there is none."""
     tables, tracer = load_tables(), Tracer(folder)
     try:
         for case in wanted:
             found = tracer.figures(case, tables)
-            if "phases" in found:
-                yield compare(case, found["phases"], tables)
-            else:
-                yield f"{case.name}: {found.get('refused') or found.get('failed')}"
+            said = f"{case.name}: {found.get('refused') or found.get('failed')}"
+            yield case, Traced.of(found["phases"]) if "phases" in found else said
     finally:
         tracer.close()
+
+
+def compared(wanted: Iterable[Case], folder: Path | None = None) -> Iterator[Compared | str]:
+    """Every step's formulas beside a trace made for it; why there is none where there is none."""
+    tables = load_tables()
+    for case, trace in traces(wanted, folder):
+        yield trace if isinstance(trace, str) else compare(case, trace, tables)
+
+
+def recorded() -> tuple[list[Compared], list[Case]]:
+    """Formulas beside the records, and the steps that have none."""
+    tables, (records, _) = load_tables(), read_records()
+    rows = [compare(case, records[case.name], tables) for case in cases() if case.name in records]
+    return rows, [case for case in cases() if case.name not in records]
 
 
 def line(row: Compared) -> str:
@@ -239,28 +236,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables. Returns 1 where the target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.formula_trace", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="steps whose name has one of these")
+    parser.add_argument("--all", action="store_true", help="trace every step")
+    parser.add_argument("--record", action="store_true", help="write what was traced to the records")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="traces kept from run to run")
     options = parser.parse_args(arguments)
-    chosen = [
-        case for case in cases() if not options.words or any(word in case.name for word in options.words)
+    chosen = chosen_cases(options.words, every=options.all)
+    records, libraries = read_records()
+    made: dict[str, Traced] = {}
+    for case, trace in traces(chosen, options.keep):
+        if isinstance(trace, str):
+            print(f"no trace: {trace}", flush=True)
+        else:
+            made[case.name] = trace
+    missing, tables = len(chosen) - len(made), load_tables()
+    print(f"{len(made)} steps traced, {missing} without a trace")
+    if options.record:
+        write_records({**{c.name: records[c.name] for c in cases() if c.name in records}, **made})
+    changed = [
+        name for name in made if libraries == installed() and made[name] != records.get(name, made[name])
     ]
-    rows: list[Compared] = []
-    missing = 0
-    print(f"{'beyond 0.5 %':86} {'peak':>11} {'off':>8}  {'worst phase':23}  worst category")
-    for row in compared(chosen, options.keep):
-        if isinstance(row, str):
-            missing += 1
-            print(f"no trace: {row}", flush=True)
-            continue
-        rows.append(row)
-        if max(abs(row.error), abs(row.worst_category[1]), abs(row.phase_error(row.worst_phase))) > NEAR:
-            print(line(row), flush=True)
+    if changed and not options.record:
+        print("No longer what was recorded:", *changed, sep="\n")
+        missing += len(changed)
+    held = made if options.words else {**records, **made}
+    rows = [compare(case, held[case.name], tables) for case in cases() if case.name in held]
+    listed(rows)
     return judged(rows, missing)
 
 
+def chosen_cases(words: Sequence[str], *, every: bool) -> list[Case]:
+    """The steps to be traced."""
+    if words:
+        return [case for case in cases() if any(word in case.name for word in words)]
+    return list(cases() if every else cases()[::EVERY])
+
+
+def listed(rows: Iterable[Compared]) -> None:
+    """Print the steps of which something is not as near as asked."""
+    print(f"\n{f'beyond {NEAR:.1%}':86} {'peak':>11} {'off':>8}  {'worst phase':23}  worst category")
+    for row in rows:
+        if max(abs(row.error), abs(row.worst_category[1]), abs(row.phase_error(row.worst_phase))) > NEAR:
+            print(line(row))
+
+
 def judged(rows: Sequence[Compared], missing: int) -> int:
-    """Print shares; 1 where the target is missed."""
-    print(f"\n{len(rows)} steps, {missing} without a trace\n")
+    """Print shares; 1 where the target is missed. `missing` are steps whose trace is missing or not as recorded."""
+    print(f"\n{len(rows)} steps\n")
     if not rows:
         print("Target missed.")
         return 1
