@@ -27,7 +27,7 @@ SENTENCES: Final = {
     "model_type_unknown": (
         "model type {given} is not modelled|did you mean {closest}?|at least {lower_bound_params} parameters"
     ),
-    "config_key_missing": "a {model_type} config needs {key}",
+    "config_key_missing": "{key} is missing|a {model_type} config needs it",
     "config_value_bad": "{key} = {given} can't be used for {model_type}|allowed: {allowed}",
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
@@ -37,10 +37,11 @@ SENTENCES: Final = {
     "sequence_beyond_positions": "{given} tokens; the model has learned {allowed} positions and no more",
     "model_cannot_generate": "{given} is an encoder and generates no text|allowed: {allowed}",
     "encoder_decoder_unserved": "{given} does not serve encoder-decoder models|those that do: {allowed}",
-    "gpu_unknown": "unknown GPU {given}|did you mean {closest}?|or generic-24gb, or unknown",
+    "gpu_unknown": "unknown GPU {given}|generic-24gb or unknown stand for others|did you mean {closest}?",
     "free_above_memory": "{given} bytes free of {allowed}",
     "memory_above_card": "{given} bytes are more than a {gpu} has ({allowed})",
     "memory_far_above_card": "{given} bytes can't be right for a {gpu}|allowed: about {allowed}",
+    "memory_far_below_card": "{given} bytes can't be right for a {gpu}|allowed: bytes, about {allowed}",
     "runtime_not_on_this_card": "{given} has no release for {vendor} cards|it runs on: {allowed}",
     "vendors_mixed": "cards of {given} and {allowed} can't work on one job",
     "dtype_unsupported": "{gpu} has compute capability {has}; {given} needs {needs}",
@@ -71,6 +72,7 @@ SENTENCES: Final = {
     "stages_layers_sum": "the stages hold {given} layers; the model has {layers}",
     "stages_pipeline": "pipeline is {given}, but {stages} stages are laid out",
     "stage_tensor_splits_devices": "{given} does not divide the {devices} cards of the stage",
+    "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",
     "runtime_cannot_train": "{given} does not train|allowed: {allowed}",
@@ -149,7 +151,7 @@ def sentence(issue: Issue) -> str:
     words = {name: _worded(value) for name, value in params.items()}
     clauses = SENTENCES.get(issue.code, issue.code).split("|")
     said = [clause for clause in clauses if all(name in words for name in names_in(clause))]
-    return "; ".join(said).format(**words) if said else issue.code
+    return "; ".join(said).replace("?; ", "? ").format(**words) if said else issue.code
 
 
 def names_in(template: str) -> list[str]:

@@ -137,7 +137,7 @@ def _refused(refusal: UnknownArchitecture, *, from_config: bool) -> Issue:
         given, near = refusal.value or shown(kind), closest(kind, MODEL_TYPES)
         return make("model_type_unknown", field, given=given, closest=near, lower_bound_params=bound)
     if refusal.reason == "missing_key":
-        return make("config_key_missing", field, key=key, model_type=kind)
+        return make("config_key_missing", field, key=key, model_type=kind or "Hugging Face")
     if refusal.reason == "bad_value":
         given, allowed = refusal.value, refusal.allowed
         return make("config_value_bad", field, key=key, model_type=kind, given=given, allowed=allowed)

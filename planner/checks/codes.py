@@ -65,6 +65,7 @@ _HARDWARE = {
     "free_above_memory": _code(ERROR, "given", "allowed"),
     "memory_above_card": _code(WARNING, "given", "allowed", "gpu"),
     "memory_far_above_card": _code(ERROR, "given", "allowed", "gpu"),
+    "memory_far_below_card": _code(ERROR, "given", "allowed", "gpu"),
     "runtime_not_on_this_card": _code(WARNING, "given", "vendor", "allowed"),
     "vendors_mixed": _code(ERROR, "given", "allowed"),
     "dtype_unsupported": _code(WARNING, "given", "gpu", "has", "needs"),
@@ -94,6 +95,7 @@ _PARALLEL = {
     "stages_pipeline": _code(ERROR, "given", "stages"),
     "stage_tensor_splits_devices": _code(ERROR, "given", "devices"),
     "zero_with_pipeline": _code(ERROR, "given", "pipeline"),
+    "copies_divided": _code(ERROR, "given", "allowed"),
     "offload_needs_sharding": _code(ERROR, "given", "allowed"),
 }
 

@@ -42,6 +42,11 @@ def _method(question: Question) -> str:
     return "" if adapter is None else adapter.method
 
 
+def _offloads(question: Question) -> bool:
+    offload = question.parallel.offload
+    return any(where != "none" for where in (offload.parameters, offload.gradients, offload.optimizer))
+
+
 JOB_RULES: Final = (
     Rule(("training",), "job_serves", lambda q: q.trains),
     Rule(("serving",), "job_trains", lambda q: not q.trains),
@@ -134,6 +139,11 @@ PARALLEL_RULES: Final = (
         lambda q: q.parallel.tensor == 1 or q.trains or q.resolved.runtime.name not in LLAMA_FAMILY,
     ),
     Rule(("parallel.tensor",), "stages_given", lambda q: not q.parallel.stages),
+    Rule(
+        ("parallel.sharding",),
+        "data_is_one",
+        lambda q: q.parallel.sharding != "fsdp" or not q.trains or q.data_ranks > 1 or _offloads(q),
+    ),
     Rule(("parallel.sharding",), "job_serves", lambda q: q.trains or q.parallel.sharding == "none"),
     Rule(("parallel.offload",), "job_serves", lambda q: q.trains),
 )

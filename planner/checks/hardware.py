@@ -16,6 +16,8 @@ CARD_SLACK_FRAC = 0.05
 """How far a given size may lie above the number on the box before it is worth a word."""
 CARD_LIMIT_FRAC = 0.1
 """How far it may lie above before it can only be a slip: another card, or another unit."""
+CARD_LEAST_FRAC = 0.01
+"""Less of the card than this is no share of it but another unit; the smallest MIG slice is a twenty-fourth."""
 CUDA_OR_ROCM = ("NVIDIA", "AMD")
 TORCH_VENDORS = (*CUDA_OR_ROCM, "Intel")
 LLAMA_VENDORS = (*TORCH_VENDORS, "Apple")
@@ -59,7 +61,7 @@ def gpu_issues(scenario: Scenario, tables: Tables) -> Iterator[Issue]:
 
 
 def check_memory(question: Question) -> Iterator[Issue]:
-    """Free is part of all; all is not above the card."""
+    """Free is part of all; all is not above the card, and not so little that the unit is wrong."""
     for i, row in enumerate(question.asked.hardware.devices):
         if row.free_bytes and row.memory_bytes and row.free_bytes > row.memory_bytes:
             field = f"hardware.devices.{i}.free_bytes"
@@ -74,6 +76,9 @@ def check_memory(question: Question) -> Iterator[Issue]:
                 far = given > nominal * (1 + CARD_LIMIT_FRAC)
                 code = "memory_far_above_card" if far else "memory_above_card"
                 yield make(code, f"{field}.{name}", given=given, allowed=nominal, gpu=gpu.id)
+        if row.memory_bytes is not None and row.memory_bytes < nominal * CARD_LEAST_FRAC:
+            where, given = f"{field}.memory_bytes", row.memory_bytes
+            yield make("memory_far_below_card", where, given=given, allowed=nominal, gpu=gpu.id)
 
 
 def check_vendors(question: Question) -> Iterator[Issue]:

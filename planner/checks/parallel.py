@@ -219,6 +219,21 @@ def check_sharding(question: Question) -> Iterator[Issue]:
         yield make("offload_needs_sharding", field, given=parallel.sharding, allowed="zero1, zero2, zero3")
 
 
+def check_copies(question: Question) -> Iterator[Issue]:
+    """`nn.DataParallel` copies a whole model from the first card, so nothing else may divide it."""
+    parallel = question.parallel
+    if not question.trains or parallel.data_parallel != "dp":
+        return
+    for name in ("tensor", "pipeline", "context", "expert"):
+        degree = getattr(parallel, name)
+        if degree > 1:
+            yield make("copies_divided", f"parallel.{name}", given=degree, allowed="1")
+    if parallel.stages:
+        yield make("copies_divided", "parallel.stages", given=len(parallel.stages), allowed="none")
+    if parallel.sharding != "none":
+        yield make("copies_divided", "parallel.sharding", given=parallel.sharding, allowed="none")
+
+
 def check_sequence_split(question: Question) -> Iterator[Issue]:
     """Sequence and context parallelism cut the sequence into equal parts."""
     parallel = question.parallel
@@ -235,5 +250,6 @@ CHECKS = (
     check_stages,
     check_experts,
     check_sharding,
+    check_copies,
     check_sequence_split,
 )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 
 LONGEST_SHOWN = 80
+SHORTEST_PART = 3
 
 
 def shown(value: object) -> str:
@@ -23,7 +24,7 @@ def listed(values: Iterable[object], limit: int = 40) -> str:
 
 
 def closest(given: object, known: Iterable[str]) -> str | None:
-    """The known word nearest to what was given, None where nothing comes near."""
+    """The known word nearest to what was given or the first that holds it, None where nothing comes near."""
     if not isinstance(given, str) or len(given) > 200:
         return None
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it, and the command line starts without
@@ -32,8 +33,11 @@ def closest(given: object, known: Iterable[str]) -> str | None:
     for word in known:
         folded.setdefault(word.casefold(), word)
         folded.setdefault(word.casefold().rpartition("/")[2], word)
-    found = get_close_matches(given.casefold(), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    asked = given.casefold()
+    found = get_close_matches(asked, folded, n=1, cutoff=0.6)
+    if found:
+        return folded[found[0]]
+    return next((word for key, word in folded.items() if len(asked) >= SHORTEST_PART and asked in key), None)
 
 
 def divisors(number: int, limit: int = 65_536) -> str:

@@ -18,6 +18,20 @@ _WARNINGS = {
     "rounded": "printed figures are cut to units of up to {mib} MiB",
 }
 
+_PROBLEMS = {
+    "too_large": "larger than a memory file may be; record fewer events (max_entries) and dump again",
+    "empty": "nothing in it",
+    "compressed": "compressed; unpack it first",
+    "not_pickle": "no pickle, and no text of memory_stats or memory_summary",
+    "truncated": "ends in the middle; copy or dump it again",
+    "not_plain": "refused, nothing in it was run: a snapshot holds plain values only, and this asks for code",
+    "too_complex": "refused: reading it would take far more memory than a snapshot of its size does",
+    "not_snapshot": "a pickle, but no memory snapshot",
+    "missing": "a value that every version of PyTorch writes is missing",
+    "bad_value": "a value that cannot be",
+    "not_memory_text": "text or JSON, but neither memory_stats nor memory_summary",
+}
+
 
 def as_json(seen: MemoryFile) -> dict[str, Any]:
     """The view as plain values; stacks by their innermost frame outside of libraries."""
@@ -53,9 +67,10 @@ def _block_json(note: BlockNote) -> dict[str, Any]:
 
 
 def error_line(problem: MemoryFileError) -> str:
-    """Why a file could not be read: code, place and values."""
+    """Why a file could not be read: a sentence, the place and values."""
+    said = _PROBLEMS.get(problem.code, problem.code.replace("_", " "))
     values = (f"{name} {value}" for name, value in problem.params.items() if value != "")
-    return ": ".join(filter(None, (problem.code.replace("_", " "), problem.field, "; ".join(values))))
+    return ": ".join(filter(None, (said, problem.field, "; ".join(values))))
 
 
 def lines(seen: MemoryFile) -> Iterator[str]:

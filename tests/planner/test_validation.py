@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hardware_db import load_tables
 from planner.checks.codes import CODES, make
+from planner.cli_text import sentence
 from planner.issues import Issue, ScenarioError, Severity
 from planner.model import model_from_config
 from planner.resolve import resolve
@@ -294,6 +295,8 @@ def test_sizes_that_do_not_multiply_to_the_gpu_count() -> None:
             "in_backward_accumulation",
             "training.optimizer.in_backward",
         ),
+        ({"parallel": {"data_parallel": "dp", "pipeline": 2}}, "copies_divided", "parallel.pipeline"),
+        ({"parallel": {"data_parallel": "dp", "sharding": "fsdp"}}, "copies_divided", "parallel.sharding"),
         (
             {"runtime__name": "deepspeed", "parallel": {"pipeline": 2, "sharding": "zero3"}},
             "zero_with_pipeline",
@@ -549,6 +552,39 @@ def test_far_more_memory_than_the_card_has_is_an_error(name: str) -> None:
     assert dict(issue.params)["allowed"] == 80 * 2**30
     assert with_gib(86)["memory_above_card"].severity is Severity.WARNING
     assert not with_gib(80).keys() & {"memory_far_above_card", "memory_above_card"}
+
+
+def test_a_size_in_another_unit_is_an_error() -> None:
+    def with_bytes(size: int) -> dict[str, Issue]:
+        return found(hardware__devices=[{"gpu": "h100-sxm-80gb", "count": 8, "memory_bytes": size}])
+
+    issue = with_bytes(80)["memory_far_below_card"]
+    assert (issue.field, issue.severity) == ("hardware.devices.0.memory_bytes", Severity.ERROR)
+    assert sentence(issue).startswith(
+        "80 bytes can't be right for a h100-sxm-80gb; allowed: bytes, about 85,"
+    )
+    assert "memory_far_below_card" not in with_bytes(5 * 2**30)
+
+
+def test_shards_on_one_card_have_no_effect() -> None:
+    def on(count: int, **parallel: Any) -> dict[str, Issue]:
+        cards = [{"gpu": "h100-sxm-80gb", "count": count}]
+        return found(hardware__devices=cards, parallel={"sharding": "fsdp", **parallel})
+
+    assert on(1)["no_effect"].field == "parallel.sharding"
+    assert "no_effect" not in on(8)
+    assert "no_effect" not in on(1, offload={"optimizer": "cpu"})
+
+
+def test_a_question_is_told_apart_from_what_follows() -> None:
+    issue = errors(hardware__devices=[{"gpu": "h100"}])["gpu_unknown"]
+    assert sentence(issue).endswith("stand for others; did you mean h100-sxm-80gb?")
+    assert (
+        dict(errors(hardware__devices=[{"gpu": "4090"}])["gpu_unknown"].params)["closest"] == "rtx-4090-24gb"
+    )
+    with pytest.raises(ScenarioError) as refused:
+        errors(model={"config": {}})
+    assert sentence(refused.value.issues[0]) == "model_type is missing; a Hugging Face config needs it"
 
 
 def test_an_adapter_without_targets_is_an_error() -> None:

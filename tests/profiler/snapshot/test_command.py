@@ -1,11 +1,13 @@
 """`python -m profiler snapshot FILE`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import profiler.__main__ as command
+import run
 from planner.units import MIB
 from profiler.allocator.settings import AllocatorSettings
 from profiler.snapshot import MemoryFileError, read_snapshot
@@ -57,10 +59,11 @@ def test_printed_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str], tex
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "empty"),
-        (b"nothing of memory", "not memory text"),
-        (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "not plain: name STACK_GLOBAL"),
-        (snapshot()[:-40], "truncated"),
+        (b"", "nothing in it"),
+        (b"nothing of memory", "neither memory_stats nor memory_summary"),
+        (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "nothing in it was run"),
+        (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "name STACK_GLOBAL"),
+        (snapshot()[:-40], "ends in the middle"),
     ],
 )
 def test_what_cannot_be_read_is_wrong_input(
@@ -87,4 +90,20 @@ def test_every_remark_can_be_told() -> None:
 
 def test_an_error_is_told_with_its_place() -> None:
     problem = MemoryFileError("bad_value", "segments[0].total_size", given="-1", allowed="0 to 5")
-    assert error_line(problem) == "bad value: segments[0].total_size: given -1; allowed 0 to 5"
+    assert error_line(problem) == "a value that cannot be: segments[0].total_size: given -1; allowed 0 to 5"
+
+
+def test_every_reason_of_a_refusal_is_a_sentence() -> None:
+    folder = run.ROOT / "profiler" / "snapshot"
+    told = {"took_too_long", "not_read"}  # only of the process that reads apart from the page
+    codes = set().union(
+        *(
+            re.findall(r'MemoryFileError\("(\w+)"', path.read_text(encoding="utf-8"))
+            for path in folder.glob("*.py")
+        )
+    )
+    assert len(codes) > 10
+    assert (
+        sorted(code for code in codes - told if error_line(MemoryFileError(code)) == code.replace("_", " "))
+        == []
+    )
