@@ -35,6 +35,10 @@ class Spot:
     restart_s: float
 
 
+ASSUMED_SPOT: Final = Spot(interruptions_per_day=2, checkpoint_interval_s=HOUR_S, restart_s=600)
+"""The allowance for spot machines where nobody tells how often they are taken away; stated beside the figure."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
     """A run.

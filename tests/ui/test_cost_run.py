@@ -13,6 +13,7 @@ from ui.answers import answer
 from ui.cost import choice, wording
 from ui.cost.listing import price_csv
 from ui.cost.money import usd_small
+from ui.cost.quotes import Kind
 from ui.cost.replans import Fit, Rate, rate_of
 from ui.cost.rows import Row
 from ui.examples import default_document, story_document
@@ -78,3 +79,12 @@ def test_an_offer_of_the_table_has_both_prices_in_the_file() -> None:
 
 def test_small_prices_keep_their_digits() -> None:
     assert [usd_small(amount) for amount in (0.0123, 1.5, 1234)] == ["$0.012", "$1.50", "$1,234"]
+
+
+def test_spot_machines_are_allowed_to_be_taken_away() -> None:
+    plain, spot = fast(3.6, 1000), fast(3.6, 1000)
+    spot = replace(spot, quote=replace(spot.quote, kind=Kind.SPOT))
+    said = wording.run([spot], 864e6, TODAY, WORDS)
+    assert "2 interruptions a day that lose 40 minutes each" in said
+    assert "10.6 days" in said  # 10 / (1 - 2 x 40 / 1440)
+    assert "interruptions" not in wording.run([plain], 864e6, TODAY, WORDS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from planner.cost import run_cost
+from planner.cost import ASSUMED_SPOT, Spot, run_cost
 from ui.cost import choice
 from ui.cost.choice import Short
 from ui.cost.money import cards_text, day, job_text, usd, usd_cents, usd_small
@@ -99,8 +99,10 @@ def run(rows: Sequence[Row], tokens: float | None, today: date, words: Words) ->
     )
     if tokens is None:
         return first
+    spot = ASSUMED_SPOT if best.quote.kind is Kind.SPOT else None
     found = run_cost(
         tokens=tokens,
+        spot=spot,
         tokens_per_s=rate.tokens_per_s,
         usd_per_hour=best.usd_per_hour,
         time_low_frac=rate.low_frac,
@@ -114,7 +116,15 @@ def run(rows: Sequence[Row], tokens: float | None, today: date, words: Words) ->
         low=usd(found.low_usd or 0.0),
         high=usd(found.high_usd or 0.0),
     )
-    return Safe(f"{first} {whole_run}")
+    return Safe(f"{first} {whole_run} {_allowance(spot, words)}".rstrip())
+
+
+def _allowance(spot: Spot | None, words: Words) -> str:
+    """What is counted for machines that may be taken away."""
+    if spot is None:
+        return ""
+    minutes = (spot.checkpoint_interval_s / 2 + spot.restart_s) / 60
+    return words.html("cost.run.spot", n=f"{spot.interruptions_per_day:g}", minutes=whole(round(minutes)))
 
 
 def duration(days: float, words: Words) -> str:
