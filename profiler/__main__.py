@@ -116,6 +116,10 @@ def _ask(arguments: argparse.Namespace, settings: AllocatorSettings | None) -> A
             raise SourceError("FILE: nothing given; a scenario file or --module asked for")
         made = _plan(arguments.file)
         return ask(made, _capability(made), settings, arguments.rank)
+    if arguments.rank:
+        raise SourceError(
+            f"--rank: {arguments.rank} given; a model of your own is followed on one card, rank 0"
+        )
     source = parse_source(arguments.module, arguments.input, Path.cwd())
     if arguments.file is None:
         made = _checked(plain_question(arguments.gpu or "unknown"))
@@ -218,7 +222,8 @@ def _option_errors(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     return "\n".join(
-        f"--{'.'.join(map(str, problem['loc']))}: {problem['input']!r} given; {problem['msg'].lower()}"
+        f"--{'.'.join(map(str, problem['loc'])).removesuffix('_s')}: {problem['input']!r} given; "
+        f"{problem['msg'].lower()}"
         for problem in error.errors()
     )
 
@@ -238,7 +243,7 @@ def _show_progress(seen: Snapshot) -> None:
 
 def _explain(seen: Snapshot) -> None:
     ended = f" ({seen.signal or seen.exit_code})" if seen.exit_code else ""
-    _say(f"{seen.reason}{ended}: {seen.detail}")
+    _say(f"{seen.reason}{ended}: {seen.detail}".removesuffix(": "))
     for remark in seen.remarks:
         _say(remark_line(remark))
     for line in seen.stderr[-20:]:

@@ -164,6 +164,8 @@ def test_wrong_options_are_told_before_anything_runs(target: str, inputs: str | 
         (["trace", "--module", "x"], "package.module:factory"),
         (["trace", "--module", "x:y", "--gpu", "no-such-card"], "no-such-card"),
         (["trace", str(ROOT / "pyproject.toml"), "--module", "x:y", "--gpu", "rtx-4090-24gb"], "--gpu"),
+        (["trace", "--module", "x:y", "--rank", "3"], "--rank: 3 given"),
+        (["trace", "--module", "x:y", "--timeout", "0"], "--timeout: 0.0 given"),
     ],
 )
 def test_the_command_line_names_the_option(
