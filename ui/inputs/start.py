@@ -4,6 +4,7 @@ from typing import Any
 
 import streamlit as st
 
+from ui.bring import draw_bring
 from ui.document import Document
 from ui.examples import STORIES, story_document, story_of
 from ui.inputs.desk import Desk
@@ -35,6 +36,7 @@ def draw(desk: Desk) -> None:
                 key="reset",
                 on_click=lambda: load(story_document(chosen)),
             )
+    draw_bring(words)
 
 
 def _open(document: Document, story: Any) -> Document:

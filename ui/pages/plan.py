@@ -14,6 +14,7 @@ from ui.charts import fit_map, gpu_bars, phases, waterfall
 from ui.compare.values import written_text
 from ui.effects import effects
 from ui.examples import story_of
+from ui.files import draw_files
 from ui.flags import draw_flags
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
@@ -74,6 +75,7 @@ def draw() -> None:
         if plan.serving is not None:
             draw_requests(frame.document)
             draw_flags(plan, words)
+        draw_files(frame.document, plan, words)
         draw_trace(frame.document)
         st.html(f'<div class="foot">{verdict.known_line(plan, words)}</div>')
 
