@@ -27,7 +27,9 @@ from planner.throughput.training_time import TrainingRates, step_parts
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 LARGE: Final = 0.1
-PULL: Final = 0.0025
+TRAINING_PULL: Final = 0.015
+SERVING_PULL: Final = 0.005
+"""Weight of the pull towards the round values, chosen among four by the error on families left out."""
 SHARE_STEEP: Final = 10.0
 SHARE_MOST: Final = 0.95
 STEPS: Final = (0.3, -0.3, 0.2)
@@ -60,6 +62,7 @@ class Data:
     """Rows of one kind of job as arrays. `predict` gives the logarithm of predicted over observed time."""
 
     start: Any
+    weight: float
     families: NDArray[np.str_]
     kinds: NDArray[np.str_]
     runtimes: NDArray[np.str_]
@@ -74,6 +77,7 @@ class TrainingData(Data):
 
     def __init__(self, rows: Sequence[TrainingRow]) -> None:
         self.start = TRAINING_START
+        self.weight = TRAINING_PULL
         self.work: StepWork = stacked(StepWork, [row.work for row in rows])
         self.observed = np.array([row.step_s for row in rows])
         self.families = np.array([row.record.family for row in rows])
@@ -91,6 +95,7 @@ class ServingData(Data):
 
     def __init__(self, rows: Sequence[ServingRow]) -> None:
         self.start = SERVING_START
+        self.weight = SERVING_PULL
         self.token: TokenWork = stacked(TokenWork, [row.token for row in rows])
         self.prompt: PromptWork = stacked(PromptWork, [row.prompt for row in rows])
         self.numbers = {
@@ -156,7 +161,7 @@ def fit(data: Data, mask: Mask, start: Vector | None = None, restarts: int = len
         error = np.abs(data.log_ratio(rates_of(data, at), mask))
         cost = np.where(error < LARGE, error**2 / (2 * LARGE), error - LARGE / 2)
         over = np.clip(at - np.log(SHARE_MOST), 0, None)[shares].sum()
-        return float((weight * cost).sum() + PULL * ((at - pull) ** 2).sum() + SHARE_STEEP * over)
+        return float((weight * cost).sum() + data.weight * ((at - pull) ** 2).sum() + SHARE_STEEP * over)
 
     found = pull if start is None else start
     for step in STEPS[:restarts]:
