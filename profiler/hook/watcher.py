@@ -16,6 +16,10 @@ from profiler.host_memory import own_swapped_bytes
 MOST_LINES: Final = 2_000
 """Sampled steps that are written at one spacing; then the spacing is doubled."""
 
+BETWEEN: Final = "between"
+"""Where the program does something of its own, gradients still there: no phase of a plan, whose `rest` is the moment
+at which a step begins."""
+
 SETTLED: Final = 5
 """Sampled steps before the hook's share of them is judged."""
 
@@ -174,7 +178,7 @@ class Watcher:
 
     def _leave(self, *phases: str) -> None:
         if self._phase in phases:
-            self._enter("rest")
+            self._enter(BETWEEN)
 
     def _forward_ends(self, output: Any) -> None:
         if not self._sampling or self._phase not in {"forward", "loss"}:
@@ -210,7 +214,7 @@ class Watcher:
         self._stepped = True
         if not self._sampling:
             return
-        self._enter("rest")
+        self._enter(BETWEEN)
         self._ended_s = self._since_s
 
     def _close_step(self) -> None:
@@ -236,9 +240,9 @@ class Watcher:
         self._sampling = self._is_followed = False
 
     def _enter_last(self) -> None:
-        """What is measured between the optimizer's step and the next one is rest."""
+        """What comes after the optimizer's step is over too."""
         self._in_step = True
-        self._enter("rest")
+        self._enter(BETWEEN)
         self._in_step = False
         if self._followed is not None:
             began_s = time.perf_counter()

@@ -7,6 +7,7 @@ from profiler.report import MAX_LARGEST, CategoryName, Group, StorageNote
 from profiler.worker.storages import (
     BUFFER,
     CAST,
+    COMMUNICATION,
     GRADIENT,
     INPUT,
     OPTIMIZER_STATE,
@@ -43,6 +44,8 @@ def place(storage: Storage, shapes: ModelShapes, phase: str = "", step: int = 0)
     """Category and name of a storage at a moment of a phase of a step."""
     if storage.kind == OPTIMIZER_STATE:
         return "optimizer_states", storage.detail
+    if storage.kind == COMMUNICATION:
+        return "communication", storage.detail
     if storage.kind in _BY_KIND:
         return _BY_KIND[storage.kind]
     if storage.phase == "optimizer_step":

@@ -8,6 +8,7 @@ BUFFER: Final = "buffer"
 GRADIENT: Final = "gradient"
 OPTIMIZER_STATE: Final = "optimizer_state"
 INPUT: Final = "input"
+COMMUNICATION: Final = "communication"
 CAST: Final = "cast"
 """Detail of a parameter's copy in another number format."""
 

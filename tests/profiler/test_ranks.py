@@ -152,6 +152,8 @@ def test_ddp_under_torchrun(tmp_path: Path) -> None:
     assert report.ranks[0].communication.calls["gloo:all_reduce"] >= 1
     for phase in compare(planned(asked).worst.ledger, report).phases:
         assert phase.is_close, (phase.phase, phase.total)
+        (talk,) = [row for row in phase.bundles if row.name == "communication"]
+        assert talk.residual_bytes == 0  # the buckets are told apart
 
 
 def check_ranks(report: Report) -> None:
@@ -173,7 +175,11 @@ def test_fsdp2_side_by_side() -> None:
     assert first.params_total is not None
     assert sizes["parameters"] == pytest.approx(4 * first.params_total / 2, rel=0.01)
     assert sizes["exp_avg"] == sizes["parameters"]
-    allocated = compare(planned(asked).worst.ledger, first).layers[0]
+    compared = compare(planned(asked).worst.ledger, first)
+    forward = next(phase for phase in compared.phases if phase.phase == "forward")
+    (talk,) = [row for row in forward.bundles if row.name == "communication"]
+    assert talk.residual_bytes == 0  # as are gathered units
+    allocated = compared.layers[0]
     assert allocated.residual_frac == pytest.approx(0, abs=0.01)
 
 
