@@ -21,6 +21,29 @@ ZERO_BUCKET_ELEMENTS: Final = 500_000_000
 """`reduce_bucket_size` and `allgather_bucket_size` where a DeepSpeed configuration says nothing."""
 MOST_MATCHES: Final = 5
 
+SOURCES: Final = {
+    "logits_fp32": "loss_standard",
+    "logits_16_bit": "loss_standard",
+    "logits_shifted": "loss_standard",
+    "attention_scores": "attention_scores",
+    "hidden_states": "activations_eager",
+    "mlp_states": "activations_eager",
+    "optimizer_temporary": "foreach_temporary",
+    "gradient_copy": "gradient_copy",
+    "whole_weights_fp32": "fsdp_gather",
+    "whole_weights_16_bit": "fsdp_gather",
+    "layer_weights": "fsdp_gather",
+    "zero_bucket": "zero_buckets",
+    "ddp_bucket": "ddp_buckets",
+    "kv_pool": "kv_cache",
+    "kv_layer": "kv_cache",
+    "kv_sequence": "kv_cache",
+    "vocabulary_matrix": "autocast_cache",
+    "matrix": "autocast_cache",
+    "experts": "autocast_cache",
+}
+"""Where each closed form is from, as a key of `planner.references`; segments: `pytorch_caching_allocator`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
@@ -32,6 +55,7 @@ class Tensor:
         formula: In symbols.
         symbols: Each symbol with its value.
         detail: Name of a matrix, or of the ledger's entry.
+        reference: Key of `planner.references`.
         grows_with: `batch`, `length` (squared, and with the batch), `context` (of a server) or `model`.
     """
 
@@ -39,6 +63,7 @@ class Tensor:
     bytes: int
     formula: str
     symbols: tuple[tuple[str, int], ...]
+    reference: str
     detail: str = ""
     grows_with: str = "model"
 
@@ -119,6 +144,7 @@ def _made(
         bytes=bytes_,
         formula=formula,
         symbols=tuple(symbols.items()),
+        reference=SOURCES[name],
         grows_with=grows_with,
         detail=detail,
     )
@@ -216,7 +242,14 @@ def _entries(device: DevicePlan) -> Iterator[Tensor]:
     """Terms of the ledger, for what a closed form above does not name."""
     for entry in device.ledger.entries:
         if not entry.estimate:
-            yield _made("entry", entry.formula, _whole(entry), entry.bytes, detail=entry.name)
+            yield Tensor(
+                name="entry",
+                bytes=entry.bytes,
+                formula=entry.formula,
+                symbols=tuple(_whole(entry).items()),
+                reference=entry.reference,
+                detail=entry.name,
+            )
 
 
 def _whole(entry: Entry) -> dict[str, int]:

@@ -15,6 +15,7 @@ from planner.diagnose.causes import Cause
 from planner.diagnose.fixes import _BY_PHASE, _BY_TENSOR, _KV, _OUTSIDE, _PLANNED
 from planner.diagnose.layers import Basis, Identity
 from planner.diagnose.phases import PHASES
+from planner.diagnose.tensors import SOURCES
 from tests.planner.diagnose.cases import MESSAGES
 from tests.planner.diagnose.test_diagnosis import MOCK, message
 from tests.ui.conftest import charts, checked, headline, html
@@ -190,7 +191,7 @@ def test_every_code_has_its_words(words: Words) -> None:
     fixes = [f"diagnose.fix.{code}.{form}" for code in codes - _PLANNED for form in ("what", "note")]
     planned = [f"change.{code}.{form}" for code in _PLANNED for form in ("what", "note")]
     remarks = [f"diagnose.remark.{code}" for code in literals("_remark", "remarks.py")]
-    tensors = [f"diagnose.tensor.{name}" for name in literals("_made", "tensors.py") - {"entry"}]
+    tensors = [f"diagnose.tensor.{name}" for name in SOURCES]
     layers = [f"diagnose.held.{name}" for name in {*diagnose_bars.COLORS, "free"}]
     checks = [
         f"diagnose.trouble.{name}.{form}" for name in CHECKS for form in ("symptom", "cause", "check", "here")

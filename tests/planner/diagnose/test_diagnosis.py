@@ -14,9 +14,10 @@ from planner.diagnose.causes import Cause
 from planner.diagnose.document import as_json
 from planner.diagnose.fixes import Effect, Fix, ranked
 from planner.diagnose.layers import Identity
-from planner.diagnose.tensors import segment_bytes, tensors_of
+from planner.diagnose.tensors import SOURCES, segment_bytes, tensors_of
 from planner.estimate import plan
 from planner.plan_types import Plan, Verdict
+from planner.references import REFERENCES
 from planner.units import GIB, MIB
 from planner.validation import parse_scenario
 from tests.planner.diagnose.cases import MESSAGES
@@ -255,6 +256,11 @@ def test_tensors_have_the_size_their_formula_says(six_cards: Plan) -> None:
                 for factor in tensor.formula.split("*"):
                     value *= int(factor) if factor.isdecimal() else dict(tensor.symbols)[factor]
                 assert value == tensor.bytes, tensor
+
+
+def test_every_tensor_names_its_source(six_cards: Plan) -> None:
+    assert set(SOURCES.values()) <= set(REFERENCES)
+    assert {tensor.reference for tensor in tensors_of(six_cards, six_cards.worst)} <= set(REFERENCES)
 
 
 # --- phases, fixes
