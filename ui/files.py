@@ -47,7 +47,7 @@ def draw_files(document: Document, plan: Plan, words: Words) -> None:
         )
         _file(files[chosen if chosen in files else REPORT], words)
         if refused:
-            items = parts.bullets(refusal(target, problem, words) for target, problem in refused)
+            items = parts.bullets(refusals(refused, words))
             st.html(f'<div class="p m">{words.html("export.others")}{items}</div>')
 
 
@@ -80,6 +80,18 @@ def remark(code: str, value: str, words: Words) -> Safe:
         named = field_name(value, words)
     key = f"export.remark.{code}" if words.has(f"export.remark.{code}") else f"flags.remark.{code}"
     return words.html(key, value=named)
+
+
+def refusals(refused: tuple[Refusal, ...], words: Words) -> list[Safe]:
+    """Why a plan has no such files; those of other frameworks in one line."""
+    others = [target for target, problem in refused if problem.code == "runtime"]
+    lines = [refusal(target, problem, words) for target, problem in refused if problem.code != "runtime"]
+    for _, problem in refused:
+        if problem.code == "runtime":
+            names = ", ".join(words(f"export.target.{target}") for target in others)
+            given = _named(problem.given, words)
+            return [*lines, words.html("export.refused.runtime", target=names, given=given)]
+    return lines
 
 
 def refusal(target: str, problem: ExportRefusedError, words: Words) -> Safe:

@@ -1,0 +1,46 @@
+"""Files of other programs as a person meets them: pasted, opened, downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import WAIT_MS, settle
+from tests.browser.test_plan import query_of
+from ui.examples import STORIES, story_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.browser.conftest import Opened
+
+    OpenPage = Callable[..., Opened]
+
+pytestmark = pytest.mark.browser
+
+COMMAND = "vllm serve meta-llama/Llama-3.1-8B -tp 2 --max-model-len 8k --enable-kv-cache-sharing"
+
+
+def test_a_command_goes_in_and_a_file_comes_out(open_page: OpenPage) -> None:
+    page = open_page(query=query_of(story_document(STORIES[3]))).page
+    page.locator(".st-key-import_popover button").first.click()
+    box = page.get_by_label("Paste a file or a command line")
+    box.fill(COMMAND)
+    box.press("Control+Enter")
+    page.get_by_text("Read as a vLLM command").wait_for(timeout=WAIT_MS)
+    assert "--enable-prefix-caching" in page.inner_text('[data-testid="stPopoverBody"]')
+    page.keyboard.press("Escape")
+    settle(page)
+    section = page.locator(".st-key-export")
+    section.locator("summary").click()
+    section.locator("code").first.wait_for(timeout=WAIT_MS)
+    assert "vllm serve meta-llama/Llama-3.1-8B" in section.locator("code").first.inner_text()
+    with page.expect_download() as download:
+        section.locator(".st-key-export_download button").click()
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    assert download.value.suggested_filename == "serve.sh"
+    assert "--max-model-len 8000" in text
+    sideways = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    assert not sideways
