@@ -29,6 +29,7 @@ from profiler.plan_request import Prepared, prepare
 from profiler.rank_place import rank_place
 from profiler.runner import Job, Runner
 from profiler.snapshot.command import report
+from profiler.streaming import streamed
 from profiler.text_report import comparison_lines, remark_line
 from profiler.trace.answer import answer
 from profiler.trace.documents import TraceOptions
@@ -169,7 +170,7 @@ def _follow(
     job = Runner().start(
         prepared.scenario, options, config=prepared.config, predicted_bytes=prepared.predicted_bytes
     )
-    with ended_from_outside(job):
+    with ended_from_outside(job), streamed(job, prepared, options, arguments.file, shown=rank == 0):
         seen = _wait(job)
     if seen.reason is not ExitReason.DONE or seen.report is None:
         _explain(seen)

@@ -113,6 +113,8 @@ def main(mode: str) -> None:
     say("sample", at_s=0.5, device_used_bytes=None, resident_bytes=1000)
     IN_THE_STEP.get(mode, lambda: None)()
     say("phase_peak", step=1, phase="forward", peak_allocated_bytes=4096, time_s=0.1)
+    if mode == "measuring":
+        sleep()
     say("result", report=report(request))
 
 
