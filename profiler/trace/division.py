@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from planner.memory.formats import QUANTIZED
 from planner.placement import data_degree
-from planner.scenario import Scenario
+from planner.scenario import Parallel, Scenario
 from profiler.documents import Param, Remark
 from profiler.trace.documents import Part
 
@@ -66,13 +66,21 @@ def _shards(scenario: Scenario) -> int:
     return scenario.parallel.sharding_degree or data_degree(scenario)
 
 
-def why_not_divided(scenario: Scenario) -> Iterator[Remark]:
-    """One remark per field of a division that a trace cannot follow."""
-    parallel = scenario.parallel
+def _one_stage(parallel: Parallel) -> Iterator[Remark]:
+    """Layers on several cards, experts and positions dealt out: what no single traced rank stands for."""
     for name in ("pipeline", "context", "expert"):
         degree = getattr(parallel, name)
         if degree > 1:
             yield _refuse("division_not_traced", f"parallel.{name}", degree, "1")
+    stages = len(parallel.stages or ())
+    if stages > 1:
+        yield _refuse("division_not_traced", "parallel.stages", stages, "1")
+
+
+def why_not_divided(scenario: Scenario) -> Iterator[Remark]:
+    """One remark per field of a division that a trace cannot follow."""
+    parallel = scenario.parallel
+    yield from _one_stage(parallel)
     data = data_degree(scenario)
     if parallel.sharding in {"zero1", "zero2", "zero3"} and data > 1:
         yield _refuse("zero_not_traced", "parallel.sharding", parallel.sharding, "none, fsdp")

@@ -62,6 +62,20 @@ def test_an_edit_moves_the_bars_and_the_address(open_page: OpenPage) -> None:
     assert "s=" in page.evaluate("location.search")
 
 
+def test_a_long_context_is_read_whole(open_page: OpenPage) -> None:
+    served = {
+        "version": 1,
+        "task": "serve",
+        "model": {"id": "meta-llama/Llama-3.1-70B"},
+        "hardware": {"devices": [{"gpu": "h100-sxm-80gb", "count": 4}]},
+        "runtime": {"name": "vllm"},
+        "serving": {"max_model_len": 131072},
+    }
+    field = open_page(query=query_of(served)).page.get_by_label("Context", exact=True).first
+    assert field.input_value() == "131072"
+    assert field.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
 def test_nothing_is_asked_of_any_other_machine(open_page: OpenPage) -> None:
     opened = open_page()
     opened.page.locator(".st-key-share button").first.click()

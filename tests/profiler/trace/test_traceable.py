@@ -26,6 +26,10 @@ def made(**changes: Any) -> Plan:
         ({"runtime.compile": True}, "runtime.compile"),
         ({"runtime.name": "torchtune"}, "runtime.name"),
         ({"parallel.pipeline": 2}, "parallel.pipeline"),
+        (
+            {"parallel.stages": [{"devices": [0], "layers": 1}, {"devices": [1], "layers": 1}]},
+            "parallel.stages",
+        ),
         ({"training.loss": "fused"}, "training.loss"),
         ({"training.activation_offload": True}, "training.activation_offload"),
         ({"task": "qlora", "adapter": {"rank": 4, "base": "gptq8"}}, "adapter.base"),
