@@ -11,7 +11,7 @@ from planner.yaml_text import number
 
 LONGEST: Final = 60_000
 MOST_WORDS: Final = 4_000
-_SET: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_SET: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _USE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)(?:\[@\])?\}?")
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.-]*(=.*)?", re.DOTALL)
 LAUNCHERS: Final = (
@@ -22,6 +22,7 @@ LAUNCHERS: Final = (
     "torch.distributed.launch",
 )
 
+IMAGE: Final = re.compile(r"/vllm-openai\b")
 SHORT: Final = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size",
                 "q": "quantization", "dcp": "decode-context-parallel-size"}  # fmt: skip
 
@@ -71,7 +72,8 @@ def _expanded(words: list[str]) -> list[str]:
     for word in rest:
         given = _SET.fullmatch(word)
         if given and not word.startswith("-"):
-            values[given[1]] = _array(given[2], rest) if given[2].startswith("(") else _parts(given[2])
+            value = _array(given[3], rest) if given[3].startswith("(") else _parts(given[3])
+            values[given[1]] = [*(values.get(given[1], []) if given[2] else []), *value][:MOST_WORDS]
             continue
         used = _USE.fullmatch(word)
         found += values.get(used[1], [word]) if used else [_filled(word, values)]
@@ -104,7 +106,10 @@ def _filled(word: str, values: dict[str, list[str]]) -> str:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Options of a launcher, and the program with its own."""
+    """Options of a launcher, and the program with its own; of a container only what its image is started with."""
+    for i, word in enumerate(words):
+        if IMAGE.search(word):
+            return [], ["vllm", *words[i + 1 :]]
     names = {word.rpartition("/")[2] for word in words[:4]}
     if not names & set(LAUNCHERS):
         return [], words

@@ -77,7 +77,7 @@ SIGNS: Final[dict[str, tuple[str, ...]]] = {
 """Keys that tell a format; the one with most of them is taken, the first where two have as many."""
 
 
-PROGRAM: Final = re.compile(r"\bvllm (serve|\S+ serve)\b|\bvllm\.entrypoints\b|\btorchrun\b")
+PROGRAM: Final = re.compile(r"\bvllm serve\b|/vllm-openai\b|\bvllm\.entrypoints\b|\btorchrun\b")
 
 
 def import_text(text: str, base: Mapping[str, Any], source: str | None = None) -> Imported:

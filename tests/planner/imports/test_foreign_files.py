@@ -92,6 +92,7 @@ GPT_ARGS=(
     --max-position-embeddings 2048
     --vocab-size 50257
 )
+GPT_ARGS+=(--swiglu --disable-bias-linear)
 PARALLEL="--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel"
 GPUS=8
 torchrun --nproc_per_node $GPUS pretrain_gpt.py \\
@@ -183,6 +184,7 @@ def test_megatron_with_the_shells_own_variables() -> None:
         2048,
         8192,
     )
+    assert (config["gated_mlp"], config["add_bias_linear"]) == (True, False)
     assert config["vocab_size"] == 50432  # a multiple of 128 x 2
     assert made["parallel"]["tensor"] == 2
     assert made["parallel"]["sharding"] == "zero1"
@@ -243,6 +245,11 @@ def test_the_trainers_own_batch_is_said_where_a_file_has_none() -> None:
         ("vllm serve m/x --quantization awq_marlin --dtype half", "serving.weights", "awq4"),
         ("vllm serve m/x --dtype auto --kv-cache-dtype auto", "serving.kv_cache", None),
         ('vllm serve m/x --speculative-config \'{"method": "eagle3"}\'', "serving.speculative", "eagle3"),
+        (
+            "docker run --gpus all --ipc=host vllm/vllm-openai:latest --model m/x --block-size 32",
+            "serving.block_size",
+            32,
+        ),
         ("docker run x vllm serve m/x --data-parallel-size 2 --enable-expert-parallel", "parallel.expert", 2),
     ],
 )
