@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from profiler.report import Report
-from tests.profiler.hook.scripts import Ran, bare, text_of, wrapped
+from tests.profiler.hook.scripts import SCRIPT, Ran, bare, run, text_of, wrapped
 
 PHASES = ["rest", "forward", "loss", "backward", "optimizer_step"]
 STEPS = 6
@@ -119,3 +119,18 @@ def test_a_program_that_trains_nothing(tmp_path: Path) -> None:
     ran = wrapped(tmp_path, script=tmp_path / "main.py")
     assert (ran.code, ran.out, ran.report) == (3, ["1"], None)
     assert "nothing_trained" in ran.err
+
+
+@pytest.mark.long
+def test_ranks_of_a_launcher_are_one_report(tmp_path: Path) -> None:
+    """The hook is in every rank that the launcher starts, and in the launcher, which trains nothing."""
+    script = SCRIPT.with_name("train_ranks.py")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
+    alone = run([sys.executable, *launch], tmp_path)
+    ran = wrapped(tmp_path, *launch[1:], script=Path(launch[0]))
+    report = report_of(ran)
+    assert ran.code == alone.code == 0, ran.err
+    assert sorted(ran.out) == sorted(alone.out)
+    assert [(rank.rank, rank.outcome) for rank in report.ranks] == [(0, "completed"), (1, "completed")]
+    assert report.params_total == 72
+    assert [memory.step for memory in report.memory_by_step] == [1, 2, 3, 4]
