@@ -186,7 +186,7 @@ def _environment(process: Process) -> Environment:
 def _program(program: Program, process: Process) -> Program:
     snapshot = next((str(one["path"]) for one in process.snapshots if one.get("path")), "")
     name = program.name or str(process.begin.get("script", ""))[:300]
-    return program.model_copy(update={"name": name, "snapshot": snapshot[-300:] or program.snapshot})
+    return program.model_copy(update={"name": name, "snapshot": program.snapshot or snapshot[-300:]})
 
 
 def _outcome(process: Process, *, running: bool) -> Any:

@@ -1,6 +1,7 @@
 """Runs a command with the hook inside whichever Python it starts, and makes the report when it is over. No PyTorch."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,7 +103,6 @@ def wrap(
     """
     with tempfile.TemporaryDirectory(prefix="headroom-wrap-") as name:
         folder = Path(name)
-        kept = Path.cwd() if snapshot_step else folder
         settings = HookSettings(
             folder=str(folder), follow_step=follow_step, snapshot_step=snapshot_step, keep_peaks=keep_peaks
         )
@@ -115,8 +115,9 @@ def wrap(
             return Wrapped(report=None, exit_code=COULD_NOT_START, remarks=(remark,))
         with announce(folder, program) as told:
             seen, code = _follow(process, told, read_device)
-        _keep_snapshots(folder, kept)
-        ended = program.model_copy(update={"exit_code": code, "signal": _signal(code)})
+        ended = program.model_copy(
+            update={"exit_code": code, "signal": _signal(code), "snapshot": keep_snapshot(folder, Path.cwd())}
+        )
         report = collect(folder, ended, samples=tuple(seen.samples), readings=seen.readings())
     remarks = (
         () if report is not None else (Remark(code="nothing_trained", params={"program": program.name}),)
@@ -170,13 +171,12 @@ def _passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _keep_snapshots(folder: Path, kept: Path) -> None:
-    """Snapshots are files of their own, which outlive the folder."""
-    if kept == folder:
-        return
-    for path in folder.glob("*.pickle"):
+def keep_snapshot(folder: Path, kept: Path) -> str:
+    """Move the memory snapshot out of a folder that is about to go. Returns where it is, empty for none."""
+    for path in sorted(folder.glob("*.pickle")):
         with suppress(OSError):
-            (kept / f"headroom-{os.getpid()}-{path.name}").write_bytes(path.read_bytes())
+            return str(shutil.move(path, kept / f"headroom-{os.getpid()}-{path.name}"))[-300:]
+    return ""
 
 
 def _script(command: Sequence[str]) -> str:

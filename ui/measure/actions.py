@@ -9,7 +9,8 @@ from planner.units import MIB
 from profiler.documents import Options
 from profiler.plan_request import prepare
 from profiler.registry import Busy
-from profiler.report import MAX_REPORT_BYTES, Report, ReportError, load_report
+from profiler.report import MAX_REPORT_BYTES, Report, ReportError
+from profiler.report_file import open_report
 from profiler.runner import Job
 from ui.document import Document
 from ui.measure import jobs as running
@@ -154,7 +155,7 @@ def take_upload() -> None:
     try:
         if upload.size > MAX_REPORT_BYTES:
             raise ReportError("too_large", detail=str(upload.size))
-        st.session_state[_OPENED] = load_report(upload.getvalue())
+        st.session_state[_OPENED] = open_report(upload.getvalue())
         st.session_state[_UPLOADS] = st.session_state.get(_UPLOADS, 0) + 1
     except ReportError as error:
         st.session_state[_PROBLEM] = error

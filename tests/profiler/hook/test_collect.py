@@ -10,6 +10,7 @@ import pytest
 from profiler.hook.collect import collect, read_process
 from profiler.hook.lines import Lines
 from profiler.hook.settings import HookSettings, settings_from
+from profiler.hook.wrap import keep_snapshot
 from profiler.report import Report, dump_report, load_report
 from profiler.report_parts import MAX_STEPS, Program
 
@@ -109,6 +110,20 @@ def test_a_long_run_is_thinned_evenly() -> None:
     numbers = [one["step"] for one in process.steps]
     assert MAX_STEPS / 4 <= len(numbers) < MAX_STEPS
     assert len({late - early for early, late in pairwise(numbers)}) == 1
+
+
+def test_a_snapshot_outlives_the_hooks_folder(tmp_path: Path) -> None:
+    hook, kept = tmp_path / "hook", tmp_path / "kept"
+    hook.mkdir()
+    kept.mkdir()
+    assert keep_snapshot(hook, kept) == ""
+    (hook / "snapshot.pickle").write_bytes(b"data")
+    where = Path(keep_snapshot(hook, kept))
+    assert (where.parent, where.read_bytes()) == (kept, b"data")
+    write(hook, BEGIN, CUDA, step(1), {"e": "snapshot", "path": "/gone/snapshot.pickle", "problem": ""}, END)
+    report = collect(hook, Program(way="wrap", snapshot=str(where)))
+    assert report is not None
+    assert report.program.snapshot == str(where)
 
 
 def test_settings_pass_through_the_environment() -> None:
