@@ -49,7 +49,7 @@ def parse_scenario(document: object) -> tuple[Scenario | None, tuple[Issue, ...]
     if found:
         return None, tuple(_with_allowed(issue) for issue in found)
     if not isinstance(values, dict):
-        return None, (make("wrong_type", "", given=type(values).__name__, allowed="object"),)
+        return None, (make("wrong_type", "", given=shown(values), allowed="object"),)
     version = values.get("version")
     if isinstance(version, bool):
         return None, (

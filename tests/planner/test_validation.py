@@ -587,6 +587,14 @@ def test_a_question_is_told_apart_from_what_follows() -> None:
     assert sentence(refused.value.issues[0]) == "model_type is missing; a Hugging Face config needs it"
 
 
+@pytest.mark.parametrize("text", ["null", "[]", '"x"', "7"])
+def test_a_document_that_is_no_object_is_shown_as_it_was_written(text: str) -> None:
+    values, _ = document_from_text(text)
+    scenario, issues = parse_scenario(values)
+    assert scenario is None
+    assert sentence(issues[0]) == f"{text} is of the wrong type; allowed: object"
+
+
 def test_an_adapter_without_targets_is_an_error() -> None:
     issue = errors(task="lora", adapter={"targets": []})["adapter_targets_empty"]
     assert issue.field == "adapter.targets"
