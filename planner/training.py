@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from planner.hardware import Tables
 from planner.ledger import TRAINING_PHASES, Entry, Ledger, make_ledger
-from planner.memory.inventory import Division, Tensor, inventory
-from planner.memory.layer_view import LayerForm
+from planner.memory.inventory import Division, Tensor, inventory, stacked
+from planner.memory.layer_view import LayerForm, groups_experts
 from planner.memory.trainable import adapter_tensors
 from planner.model.spec import ModelSpec
 from planner.moments import fullest
@@ -44,6 +44,7 @@ from planner.training_step import (
     saved_entries,
 )
 from planner.training_tensor import embedding_gradient_between
+from planner.units import ceil_div
 
 __all__ = ["host_need", "keeps_on_host", "trainable_params", "training_ledger", "training_ledgers"]
 
@@ -133,8 +134,16 @@ def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Ten
     """The base model's tensors on this device, and those that get gradients."""
     tensors = inventory(share, model, setup.division)
     if setup.adapter is None:
-        return tensors, tensors
+        return tensors, _as_parameters(tensors, share, setup)
     return tensors, adapter_tensors(share, model, setup.adapter, setup.division)
+
+
+def _as_parameters(tensors: list[Tensor], share: Share, setup: Setup) -> list[Tensor]:
+    """Tensors as the runtime's classes put them into parameters."""
+    experts = max((layer.mlp.num_experts for layer in share.layers), default=0)
+    if not experts or setup.megatron or not groups_experts(setup):
+        return tensors
+    return stacked(tensors, ceil_div(experts, setup.division.expert))
 
 
 def trainable_params(scenario: Scenario, model: ModelSpec) -> int:

@@ -4,19 +4,24 @@ At the head all activations are there with the gradients of logits and head; at 
 gradients; at the first layer one layer's activations and almost all gradients; at the embedding all gradients.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
-from planner.memory.inventory import Tensor
+from planner.memory.inventory import Place
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
 from planner.model.spec import Part, Split
 from planner.moments import fullest
 from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
-from planner.training_inside import layer_gradients, mlp_gradients, score_gradients
+from planner.training_inside import (
+    layer_gradients,
+    mlp_gradients,
+    score_gradients,
+    stepped_entries,
+    stepped_gradient,
+)
 from planner.training_litgpt import head_gradients
 from planner.training_loss import (
     SCALES_LOGITS,
@@ -82,6 +87,13 @@ def backward_of_head(step: Step) -> list[Entry]:
         *_logit_gradients(step),
         *_head_gradient(step, setup.compute_bytes * (2 if setup.training.loss == "chunked" else 1)),
     ]
+    if setup.optimizer.in_backward and setup.adapter is None and not casts_head(setup):
+        stepped = [
+            final_norm_entry(step, BACKWARD),
+            *stream_gradient(step, 1, "stream_gradient", "head_backward"),
+            *_stepped(step, "head"),
+        ]
+        return fullest((product, stepped))
     if not casts_head(setup):
         return product
     cast_back = [
@@ -148,12 +160,9 @@ def _working_layer(step: Step, kind: Kind) -> _Working:
 def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
     """Everything saved is there; the last layer is computed again where it was checkpointed."""
     setup, kind = step.setup, setup_checkpointing(step.setup)
-    above = step.trained_at["head"]
-    if step.model.tie_word_embeddings and step.share.holds_head:
-        above += step.trained_at["embedding"]
     around = [
         *held,
-        *gradients_so_far(step, above),
+        *_gradients_above(step),
         *gathered_entries(step, 2, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
@@ -162,7 +171,8 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
         interval = checkpoint_interval(setup)
         last = step.num_layers % interval or interval
         again = layer_entries(step, step.largest, last, BACKWARD, "recomputed_layer")
-        return [*around, *again, *layer_gradients(step, step.largest, counted=1)]
+        inside = layer_gradients(step, step.largest, counted=1)
+        return [*around, *again, *fullest((inside, stepped_gradient(step, step.largest)))]
     if kind == "selective_op":
         again = again_entries(step, step.largest, BACKWARD)
     elif kind == "selective_attention":
@@ -171,7 +181,18 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
         return [*around, *fullest((mlp_gradients(step, step.largest), core))]
     else:
         again = cast_entries(step, BACKWARD)
-    return [*around, *again, *layer.gradients]
+    return [*around, *again, *fullest((layer.gradients, stepped_gradient(step, step.largest)))]
+
+
+def _gradients_above(step: Step) -> list[Entry]:
+    """Gradients that are there when the backward pass comes to the last layer."""
+    setup, above = step.setup, step.trained_at["head"]
+    tied = step.model.tie_word_embeddings and step.share.holds_head
+    if not tied:
+        return gradients_so_far(step, above)
+    if setup.training.loss in WHOLE_LOGITS_NEVER and setup.adapter is None and setup.shard_gradients == 1:
+        return [*gradients_so_far(step, above), *_head_gradient(step, setup.train_bytes)]
+    return gradients_so_far(step, above + step.trained_at["embedding"])
 
 
 def setup_checkpointing(setup: Setup) -> str:
@@ -205,13 +226,22 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     if retained and setup.recomputes_output:
         return [*around, *layer.kept, *layer_gradients(step, step.first, counted=1)]
     if len(together) == 1 and together[0].count == 1:
-        return [*around, *layer.kept, *layer.gradients]
+        moments = layer.gradients, stepped_gradient(step, step.first)
+        return [*around, *layer.kept, *fullest(moments)]
     kept = [
         entry
         for kind in together
         for entry in layer_entries(step, kind, kind.count, BACKWARD, "recomputed_layer")
     ]
     return [*around, *kept, *layer.gradients]
+
+
+def _stepped(step: Step, place: Place) -> list[Entry]:
+    """A parameter outside the layers whose gradient has come, and is stepped at once."""
+    tied = step.model.tie_word_embeddings and step.share.holds_head and step.share.holds_embedding
+    if tied and place == "head":
+        return _head_gradient(step, step.setup.train_bytes)
+    return stepped_entries(step.setup, [t for t in step.trained if t.place == place])
 
 
 def arrived_params(kind: Kind) -> int:
@@ -230,6 +260,7 @@ def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
         *kept_cache(step, BACKWARD),
         *id_entries(step, BACKWARD),
         *gradients_so_far(step, step.trained_params),
+        *_stepped(step, "embedding"),
         *(() if Phase.BACKWARD in gradient_phases(step.setup) else embedding_gradient(step, BACKWARD)),
         *tied_gradient(step),
         *gathered_entries(step, 0, BACKWARD),
@@ -303,7 +334,7 @@ def gradients_so_far(step: Step, params: int) -> list[Entry]:
     if counted or setup.parallel.offload.gradients != "none":
         return []
     if setup.optimizer.in_backward:
-        params = min(params, _largest_tensor(step.trained))
+        return []
     n, e = setup.shard_gradients, setup.gradient_bytes
     formula, symbols = (
         ("P*e", {"P": params, "e": e}) if n == 1 else ("ceil(P/N)*e", {"P": params, "N": n, "e": e})
@@ -319,7 +350,3 @@ def gradients_so_far(step: Step, params: int) -> list[Entry]:
             phases=BACKWARD,
         )
     ]
-
-
-def _largest_tensor(tensors: Sequence[Tensor]) -> int:
-    return max((t.rows * t.columns for t in tensors), default=0)

@@ -1,13 +1,18 @@
 """Inside a layer's backward pass: what is there beyond what the layer had kept, at its fullest."""
 
+from collections.abc import Sequence
+
 from planner.ledger import Category, Entry
 from planner.memory.activations import COMPOSED_GELU
 from planner.memory.adapters import layer_sites
+from planner.memory.inventory import Tensor
 from planner.memory.layer_forms import COMPOSES_GELU
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind, Part, Split
 from planner.training_setup import Setup, fused_kernels
+from planner.training_states import step_tensors
 from planner.training_step import BACKWARD, Kind, Step, exact
+from planner.units import ceil_div
 
 SCORES = "g*b*n*s*s - t*i*f"
 
@@ -70,6 +75,26 @@ def transient(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float
     return t * ((p + wide) * i + out * h), "t*(p*i + o*h)", symbols
 
 
+def at_up_projection(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float]] | None:
+    """A gated part computed again, at its up projection's adapter, beyond what the whole layer keeps; None without one.
+
+    A checkpoint that is not reentrant runs when the down projection asks for what it kept: gradients of its adapter's
+    outputs are there. Then come the up projection's product, the adapter's and its scaled form, beside the gate's input
+    and output of the activation, and the input that an adapter of another format keeps only a cast of.
+    """
+    setup, adapter, form = step.setup, step.setup.adapter, kind.form
+    if adapter is None or setup.autocast or not kind.layer.mlp.gated or kind.layer.mlp.kind is MlpKind.MOE:
+        return None
+    sites = [x for x in layer_sites(kind.layer, adapter) if x.part is Part.MLP]
+    p, d = setup.product_bytes, setup.train_bytes
+    if len(sites) < len([x for x in kind.layer.linears if x.part is Part.MLP]) or d == p or adapter.dropout:
+        return None
+    t, i, h = setup.batch * kind.sequence, exact(form.widths["i"]), step.residual_width
+    waits = 0 if setup.training.checkpoint_reentrant else d + 2 * p
+    u, y = exact(3 * p + 2 * d - form.terms.get("i", 0)), waits + setup.residual_bytes
+    return t * (u * i + y * h), "t*(u*i + y*h)", {"u": u, "i": i, "y": y, "h": h}
+
+
 def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     """Inside a layer: the stream's gradient, what checkpointing adds, and the feed-forward part's own gradients.
 
@@ -87,6 +112,9 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     if step.setup.checkpointed and (found := transient(step, kind)) is not None:
         wide, others, more = max(wide, found[0]), [*others, "t*(p*i + o*h)"], found[2]
         symbols |= {name: more[name] for name in ("p", "o")} | {"i": more["i"]}
+    if step.setup.checkpointed and (again := at_up_projection(step, kind)) is not None:
+        wide, others = max(wide, again[0]), [*others, again[1]]
+        symbols |= again[2]
     if step.setup.quantized_base:
         i, e, width = symbols["i"], symbols["e"], int(kind.form.widths["h"])
         wide = max(wide, (symbols["c"] - 2) * symbols["t"] * i * e + i * width * e)
@@ -96,6 +124,38 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
             _layer_gradients(amount + wide, f"ceil(t*k*h*r + max({formula}, {', '.join(others)}))", symbols)
         ]
     return [_layer_gradients(amount + wide, "ceil(t*(k*h*r + c*i*e))", symbols)]
+
+
+def stepped_gradient(step: Step, kind: Kind) -> list[Entry]:
+    """A layer's largest parameter when its gradient has come and is stepped at once (`in_backward`), with the stream's.
+
+    The optimizer's hook runs as soon as the gradient is accumulated
+    (`Tensor.register_post_accumulate_grad_hook`), and has its temporary beside it.
+    """
+    if not step.setup.optimizer.in_backward:
+        return []
+    inside = [t for t in step.trained if t.place in {"layers", "experts", "adapter"}]
+    amount, symbols = _stream(step, kind)
+    return [_layer_gradients(amount, "t*k*h*r", symbols), *stepped_entries(step.setup, inside)]
+
+
+def stepped_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
+    """The gradient of the largest of these parameters, and the temporary of its step."""
+    largest = max((t.parameter for t in tensors), default=0)
+    if not largest or not setup.optimizer.in_backward:
+        return []
+    k, e = 1 + step_tensors(setup), setup.gradient_bytes
+    return [
+        item(
+            Category.GRADIENTS,
+            "gradients",
+            ceil_div(k * largest, setup.shard_gradients) * e,
+            "ceil(k*P/N)*e",
+            {"k": k, "P": largest, "N": setup.shard_gradients, "e": e},
+            "gradients",
+            phases=BACKWARD,
+        )
+    ]
 
 
 def mlp_gradients(step: Step, kind: Kind) -> list[Entry]:

@@ -1,15 +1,21 @@
 """What a step keeps once, not per layer: token ids and labels, rotary tables, the embedding's mask, the causal mask."""
 
+from typing import Final
+
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import COMPOSES_GELU, has_residual_dropout
 from planner.memory.terms import item
 from planner.training_step import Step
+
+SCALES_EMBEDDING: Final = frozenset({"gemma", "gemma2", "granite"})
+"""Model types whose class multiplies the embedding's output outside the embedding."""
 
 
 def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Tensors of a step that every layer shares; small beside the layers' own, but not nothing."""
     return [
         *id_entries(step, phases),
+        *embedding_leaf(step, phases),
         *_embedding_mask(step, phases),
         *_rotary(step, phases),
         *_attention_mask(step, phases),
@@ -28,6 +34,31 @@ def id_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
         formula, symbols = "8*(k*t + s)", {**symbols, "s": positions}
     amount = 8 * (tables * setup.tokens + positions)
     return [item(Category.ACTIVATIONS, "token_ids", amount, formula, symbols, "batch", phases=phases)]
+
+
+def embedding_leaf(step: Step, phases: frozenset[Phase]) -> list[Entry]:
+    """The embedding's output where the model goes on with another tensor made of it.
+
+    PEFT asks a gradient of that output for the sake of checkpoints and of packed bases (`enable_input_require_grads`),
+    which makes it a leaf: the graph holds it to the end. Scaled embeddings and added positions leave it unused else.
+    """
+    setup, model = step.setup, step.model
+    asks = setup.adapter is not None and (setup.checkpointed or setup.quantized_base)
+    remade = model.model_type in SCALES_EMBEDDING or model.position_embedding == "learned"
+    if not (asks and remade and step.share.holds_embedding) or setup.runtime not in COMPOSES_GELU:
+        return []
+    t, h, r = setup.tokens, step.residual_width, setup.residual_bytes
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "embedding_output",
+            t * h * r,
+            "t*h*r",
+            {"t": t, "h": h, "r": r},
+            "embedding_leaf",
+            phases=phases,
+        )
+    ]
 
 
 def _embedding_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:

@@ -19,6 +19,9 @@ PLACES: Final[tuple[tuple[Place, str], ...]] = (
     ("other", "other_weights"),
     ("adapter", "adapter_weights"),
 )
+STEPPED: Final = ("embedding", "layers", "experts", "head")
+"""Places in the order of a model's parameters."""
+
 ZERO3_SUB_GROUP: Final = 1_000_000_000
 """DeepSpeed `sub_group_size`, in elements."""
 ZERO3_BUFFERS_SINCE: Final = (0, 5, 10)
@@ -284,17 +287,15 @@ def _galore(setup: Setup, group: Group, ranks: int, label: str) -> list[Entry]:
 
 
 def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
-    """The step's own temporary: `foreach` makes one tensor as large as everything it steps, `single` one tensor's."""
+    """The step's own temporary: `foreach` makes one tensor as large as everything it steps, `single` a few tensors."""
     if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none":
         return []
     kind, e = setup.optimizer.implementation or "foreach", max(setup.train_bytes, setup.master_bytes)
     if kind == "fused" or setup.optimizer.name in NO_TEMPORARY or setup.optimizer.paged:
         return []
-    entries = []
+    entries, alone = [], kind == "single" or setup.optimizer.name in {"adafactor", "muon", "galore"}
     for group in groups:
-        params = group.params
-        if kind == "single" or setup.optimizer.name in {"adafactor", "muon", "galore"}:
-            params = max(t.rows * t.columns for t in group.tensors)
+        params = _single_temporary(setup, group.tensors) if alone else group.params
         held, formula, symbols = divided(params, shard_of(setup, group, setup.shard_states))
         entries.append(
             item(
@@ -307,7 +308,36 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
                 phases=OPTIMIZER_PHASES,
             )
         )
-    return entries
+    return [max(entries, key=lambda entry: entry.bytes)] if alone and entries else entries
+
+
+def step_tensors(setup: Setup) -> int:
+    """Tensors as large as the parameter that the step of a single one makes: a fused kernel and SGD none."""
+    kind, name = setup.optimizer.implementation or "foreach", setup.optimizer.name
+    if kind == "fused" or name in NO_TEMPORARY or setup.optimizer.paged:
+        return 0
+    return 2 if kind == "single" and name != "adafactor" else 1
+
+
+def _single_temporary(setup: Setup, tensors: Sequence[Tensor]) -> int:
+    """Elements that a loop over parameters has at once: what it makes of one, while the one before is not yet dropped.
+
+    PyTorch's Adam makes two (`_single_tensor_adam`: the root and what is divided of it, then named `denom`), Adafactor
+    one (`_single_tensor_adafactor`: `var_estimate`, named `update`).
+    """
+    if setup.optimizer.name in {"muon", "galore"}:
+        return max(t.parameter for t in tensors)
+    made = 1 if setup.optimizer.name == "adafactor" else 2
+    before, most = 0, 0
+    for tensor in sorted(
+        tensors, key=lambda t: STEPPED.index(t.place) if t.place in STEPPED else len(STEPPED)
+    ):
+        if not tensor.is_matrix:
+            continue
+        alike = tensor.count > tensor.stack and tensor.place == "experts" and tensor.stack == 1
+        last = tensor.parameter if alike else 0 if tensor.place == "head" else before
+        most, before = max(most, made * tensor.parameter + last), tensor.parameter
+    return most or max(t.parameter for t in tensors)
 
 
 def deepspeed_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:

@@ -1,8 +1,8 @@
 """The tensors one device holds, by shape: what is counted for weights, gradients and optimizer states."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from planner.model.spec import Layer, Linear, ModelSpec, Part, Split
@@ -25,6 +25,7 @@ class Tensor:
         place: Which entry of the ledger they are counted in.
         quantizable: Whether weight-only formats pack it.
         name: Linear's name, `""` for everything else.
+        stack: How many of them lie in one parameter.
     """
 
     rows: int
@@ -33,6 +34,12 @@ class Tensor:
     place: Place
     quantizable: bool = False
     name: str = ""
+    stack: int = 1
+
+    @property
+    def parameter(self) -> int:
+        """Elements of one parameter."""
+        return self.rows * self.columns * self.stack
 
     @property
     def params(self) -> int:
@@ -121,6 +128,24 @@ def inventory(share: Share, model: ModelSpec, division: Division) -> list[Tensor
         if here and block.counted:
             tensors += _table(block.params, hidden, "other")
     return tensors
+
+
+def stacked(tensors: Iterable[Tensor], experts: int) -> list[Tensor]:
+    """Tensors of routed experts as the parameters that hold `experts` of them; gate and up projection are one.
+
+    transformers 5 has `gate_up_proj` and `down_proj` for all experts of a layer (`MixtralExperts` and its kin).
+    """
+    found: list[Tensor] = []
+    for tensor in tensors:
+        if tensor.place != "experts" or not tensor.is_matrix:
+            found.append(tensor)
+            continue
+        one = replace(tensor, stack=experts, name="")
+        if found and found[-1] == one:
+            found[-1] = replace(one, rows=2 * one.rows)
+        else:
+            found.append(one)
+    return found
 
 
 def _embedding(model: ModelSpec, division: Division) -> list[Tensor]:

@@ -24,7 +24,7 @@ MOMENTS: Final[dict[str, int]] = {
 
 def is_small(tensor: Tensor) -> bool:
     """Whether 8-bit optimizers leave this tensor's states in fp32."""
-    return tensor.rows * tensor.columns < SMALL_TENSOR
+    return tensor.parameter < SMALL_TENSOR
 
 
 def state_8bit_bytes(params: int, moments: int) -> int:

@@ -194,6 +194,11 @@ REFERENCES: dict[str, Reference] = {
         "indices saved for the backward pass, 64 bit",
         PYTORCH + "tools/autograd/derivatives.yaml",
     ),
+    "embedding_leaf": _source(
+        "PEFT and transformers",
+        "`enable_input_require_grads`: the embedding's output becomes a leaf, which its `AccumulateGrad` node holds",
+        TRANSFORMERS + "src/transformers/modeling_utils.py",
+    ),
     "rotary_tables": _source(
         "transformers `LlamaModel.forward`",
         "`position_embeddings`, made once and kept by `apply_rotary_pos_emb`'s products",

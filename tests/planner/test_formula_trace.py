@@ -1,4 +1,4 @@
-"""The training formulas beside traces: a few small steps traced here, all others as `benchmarks.formula_trace` left them."""
+"""The training formulas beside traces: a few small steps traced here, all others as they were recorded."""
 
 from pathlib import Path
 

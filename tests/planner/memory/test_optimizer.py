@@ -80,7 +80,8 @@ def test_muon_takes_the_matrices_inside_the_layers() -> None:
     [
         ({}, 2 * PARAMS),
         ({"implementation": "foreach"}, 2 * PARAMS),
-        ({"implementation": "single"}, 2 * 128256 * 4096),
+        ({"implementation": "single"}, 2 * 2 * 128256 * 4096),
+        ({"name": "adafactor", "implementation": "single"}, 2 * (128256 * 4096 + 4096 * 4096)),
         ({"implementation": "fused"}, 0),
         ({"in_backward": True}, 0),
     ],
