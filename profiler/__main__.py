@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -15,7 +15,7 @@ from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
 from planner.scenario import Scenario
-from profiler import outside
+from profiler import keeping, outside
 from profiler.allocator.settings import AllocatorSettings, parse_settings
 from profiler.compare import compare
 from profiler.documents import DeviceKind, Options
@@ -27,6 +27,7 @@ from profiler.nvml import Nvml
 from profiler.partial import partial_report
 from profiler.plan_request import Prepared, prepare
 from profiler.rank_place import rank_place
+from profiler.report import Report
 from profiler.runner import Job, Runner
 from profiler.snapshot.command import report
 from profiler.streaming import streamed
@@ -74,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seen.add_argument("file", help="file, - for the standard input")
     seen.add_argument("--json", action="store_true", help="print it as JSON")
     outside.add_commands(commands)
+    keeping.add_commands(commands)
     parsed = parser.parse_args(arguments)
     try:
-        known = {"run": _run, "trace": _trace, "snapshot": _snapshot, "wrap": _wrap, "watch": outside.watch}
-        return known[parsed.command](parsed)
+        return COMMANDS[parsed.command](parsed)
     except InputError as problem:
         _say("\n".join(problem.lines))
         return 2
@@ -134,6 +135,16 @@ def _ask(arguments: argparse.Namespace, settings: AllocatorSettings | None) -> A
 def _snapshot(arguments: argparse.Namespace) -> int:
     print(report(arguments.file, json_wanted=arguments.json))
     return 0
+
+
+def _keep(arguments: argparse.Namespace) -> int:
+    return keeping.keep(arguments, _plan_of)
+
+
+def _plan_of(report: Report) -> Plan:
+    """The plan of the very question that was measured."""
+    model = {**(report.scenario.get("model") or {}), "config": report.config}
+    return _checked({**report.scenario, "model": model})
 
 
 def _wrap(arguments: argparse.Namespace) -> int:
@@ -253,6 +264,17 @@ def _explain(seen: Snapshot) -> None:
 
 def _say(text: str, end: str = "\n") -> None:
     print(text, file=sys.stderr, end=end, flush=True)
+
+
+COMMANDS: Final = {
+    "run": _run,
+    "wrap": _wrap,
+    "watch": outside.watch,
+    "trace": _trace,
+    "snapshot": _snapshot,
+    "keep": _keep,
+    "kept": keeping.kept,
+}
 
 
 if __name__ == "__main__":
