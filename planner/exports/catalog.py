@@ -130,7 +130,8 @@ def _checked(plan: Plan, file: Export, tables: Tables) -> Export:
         raise ExportRefusedError("field", refusal.issues[0].field, "", "") from refusal
     if [device.ledger.entries for device in again.devices] == [d.ledger.entries for d in plan.devices]:
         return file
-    path, asked, read = next(_differences(plan.resolved, again.resolved), ("model", "", ""))
+    found = sorted(_differences(plan.resolved, again.resolved), key=lambda one: one[0] == "task")
+    path, asked, read = next(iter(found), ("model", "", ""))
     raise ExportRefusedError("field", path, asked, read)
 
 

@@ -78,6 +78,10 @@ def _refuse_what_has_no_code(plan: Plan) -> None:
     require("training.attention", training.attention, *ATTENTION)
     require("training.precision.parameters", training.precision.parameters, *TORCH_NAMES)
     require("training.precision.compute", training.precision.compute, *TORCH_NAMES)
+    if not training.precision.autocast and parallel.sharding == "none":
+        require("training.precision.compute", training.precision.compute, training.precision.parameters)
+    require("training.precision.gradients", training.precision.gradients, None, training.precision.parameters)
+    require("training.precision.gradient_copy", training.precision.gradient_copy, None, "none")
     require("training.precision.master", training.precision.master, None, "none")
     require("training.precision.fp8", training.precision.fp8, None)
     if (training.optimizer.name, training.optimizer.paged) not in OPTIMIZERS:
