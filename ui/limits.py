@@ -84,7 +84,8 @@ def _fit_grid(question: _Question) -> FitGrid | None:
     current: tuple[int, int] | None
     if plan.resolved.is_training:
         tokens, size = plan.resolved.training.sequence_length, plan.resolved.training.micro_batch
-        columns, rows = token_steps(tokens), size_steps(size)
+        limit = plan.model.max_position_embeddings
+        columns, rows = token_steps(tokens, max(limit, tokens) if limit else None), size_steps(size)
         current = (rows.index(size), columns.index(tokens))
         found = _training(plan, rows, columns)
         cells = tuple(tuple(_cell(found, i, j) for j in range(len(columns))) for i in range(len(rows)))
