@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -24,6 +25,7 @@ from profiler.trace.child.builders import build_for, loop_for
 from profiler.trace.child.distributed import Division
 from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.instant import instant_trace
+from profiler.trace.child.litgpt_loop import MICRO_BATCHES
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
 from profiler.trace.child.user_module import Stepping, build_module, module_on_fake_cpu
@@ -159,9 +161,13 @@ def make_trace(
 
 
 def _built(scenario: Scenario, config: Mapping[str, Any], module: ModuleSource | None) -> Workload:
-    if module is None:
-        return build_for(scenario, config, SHAPES_ONLY)
-    return build_module(module, scenario, SHAPES_ONLY)
+    """The job, with no more micro-batches a step than it takes for the rest to be like the last."""
+    workload = (
+        build_for(scenario, config, SHAPES_ONLY)
+        if module is None
+        else build_module(module, scenario, SHAPES_ONLY)
+    )
+    return replace(workload, accumulation=min(workload.accumulation, MICRO_BATCHES))
 
 
 def _on_device(changes: list[Change], scenario: Scenario, target: Target) -> list[Change]:
