@@ -248,8 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"no trace: {trace}", flush=True)
         else:
             made[case.name] = trace
-    missing, tables = len(chosen) - len(made), load_tables()
-    print(f"{len(made)} steps traced, {missing} without a trace")
+    print(f"{len(made)} of {len(chosen)} steps traced")
     if options.record:
         write_records({**{c.name: records[c.name] for c in cases() if c.name in records}, **made})
     changed = [
@@ -257,11 +256,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if changed and not options.record:
         print("No longer what was recorded:", *changed, sep="\n")
-        missing += len(changed)
-    held = made if options.words else {**records, **made}
-    rows = [compare(case, held[case.name], tables) for case in cases() if case.name in held]
+    held, asked = (made, chosen) if options.words else ({**records, **made}, cases())
+    tables, missing = load_tables(), [case.name for case in asked if case.name not in held]
+    print(
+        f"{len(asked) - len(missing)} of {len(asked)} steps have a trace, {len(held) - len(made)} of them recorded"
+    )
+    rows = [compare(case, held[case.name], tables) for case in asked if case.name in held]
     listed(rows)
-    return judged(rows, missing)
+    return judged(rows, len(missing) + (0 if options.record else len(changed)))
 
 
 def chosen_cases(words: Sequence[str], *, every: bool) -> list[Case]:

@@ -41,6 +41,7 @@ from planner.training_step import (
     Step,
     again_entries,
     cast_entries,
+    casts_again,
     checkpoint_interval,
     held_layers,
     kept_cache,
@@ -74,7 +75,7 @@ def backward_moments(step: Step) -> list[list[Entry]]:
 def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entry]:
     """The head's own backward: everything saved is there, and the gradients of logits, head and its input."""
     setup = step.setup
-    casts = [] if setup.checkpointed else cast_entries(step, BACKWARD)
+    casts = [] if casts_again(setup) else cast_entries(step, BACKWARD)
     return [*all_saved, *casts, *once, *gathered_entries(step, 1, BACKWARD), *backward_of_head(step)]
 
 
@@ -216,6 +217,7 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
         *kept_cache(step, BACKWARD, but_first=True),
         *retained,
         *gradients_so_far(step, max(0, above)),
+        *_waiting_head_gradient(step),
         *gathered_entries(step, 1, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
@@ -234,6 +236,15 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
         for entry in layer_entries(step, kind, kind.count, BACKWARD, "recomputed_layer")
     ]
     return [*around, *kept, *layer.gradients]
+
+
+def _waiting_head_gradient(step: Step) -> list[Entry]:
+    """A tied matrix's gradient from the head waits until the embedding's comes (autograd's `InputBuffer`)."""
+    tied = step.model.tie_word_embeddings and step.share.holds_head and step.share.holds_embedding
+    counted = Phase.BACKWARD in gradient_phases(step.setup)
+    if not tied or step.setup.shard_gradients > 1 or (counted and step.setup.megatron) or not step.vocab:
+        return []
+    return _head_gradient(step, step.setup.train_bytes)
 
 
 def _stepped(step: Step, place: Place) -> list[Entry]:
@@ -278,7 +289,10 @@ def _tied_gradients(step: Step) -> list[Entry]:
         return []
     times = 3 if setup.shard_gradients > 1 or setup.training.gradient_accumulation > 1 else 2
     v, h, e = step.vocab, step.model.hidden_size, setup.train_bytes
+    made = setup.training.loss in WHOLE_LOGITS_NEVER
+    times -= made
     return [
+        *(_head_gradient(step, e) if made else ()),
         item(
             Category.GRADIENTS,
             "tied_gradients",

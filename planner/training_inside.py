@@ -43,14 +43,34 @@ def composed_tensors(step: Step) -> float:
     """The same of a GELU put together from single steps, in tensors of products; 0 for any other activation.
 
     Both factors' gradients and the product's; under autocast these three are fp32, beside a 16-bit one.
+    Packed matrices hand over fp32, which makes all of them alike, and one of the factors goes with its gradient.
     """
     setup = step.setup
     if setup.runtime not in COMPOSES_GELU or step.model.hidden_act not in COMPOSED_GELU or setup.compiled:
         return 0
     if any(kind.layer.mlp.gated for kind in step.kinds):
         return 0
+    if setup.product_bytes > setup.compute_bytes:
+        return 2
     alive = (3 * 4 + setup.compute_bytes) / setup.compute_bytes if setup.autocast else 3
-    return exact(alive - (1 if setup.adapter is None else 0))
+    if setup.adapter is None:
+        return exact(alive - 1)
+    adapted = any(_adapts_down(setup, kind) for kind in step.kinds)
+    read = setup.compute_bytes if setup.autocast else setup.train_bytes
+    gone = (read + 1) / setup.product_bytes if adapted and setup.adapter.dropout else 0
+    return exact(alive - gone)
+
+
+def _adapts_down(setup: Setup, kind: Kind) -> bool:
+    return setup.adapter is not None and any(
+        x.part is Part.MLP and x.split is Split.ROW for x in layer_sites(kind.layer, setup.adapter)
+    )
+
+
+def shares_product(setup: Setup, kind: Kind) -> bool:
+    """Whether an adapter on the down projection keeps the very product it reads."""
+    plain = not setup.autocast and not setup.quantized_base and setup.train_bytes == setup.product_bytes
+    return plain and _adapts_down(setup, kind) and setup.adapter is not None and not setup.adapter.dropout
 
 
 def transient(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float]] | None:
@@ -184,6 +204,8 @@ def _stream(step: Step, kind: Kind, *, counted: int = 0) -> tuple[float, dict[st
 
 def _product(step: Step, kind: Kind, symbols: dict[str, int | float]) -> tuple[float, str]:
     c = composed_tensors(step) or inner_tensors(step.setup, gated=kind.layer.mlp.gated)
+    if kind.layer.mlp.gated and c > 1 and shares_product(step.setup, kind):
+        c -= 1
     i, e = exact(inner_width(step, kind)), step.setup.product_bytes
     symbols |= {"c": c, "i": i, "e": e}
     return c * symbols["t"] * i * e, "c*t*i*e"

@@ -23,6 +23,7 @@ from planner.training_step import (
     LOSS,
     Step,
     cast_entries,
+    casts_again,
     casts_weights,
     kept_cache,
 )
@@ -253,7 +254,7 @@ def _computed(step: Step) -> list[Entry]:
         _log_softmax(step),
         *_held_input(step, LOSS),
     ]
-    casts = cast_entries(step, LOSS) if setup.checkpointed else []
+    casts = cast_entries(step, LOSS) if casts_again(setup) else []
     return [*entries, *casts, *kept_cache(step, LOSS)]
 
 
@@ -336,6 +337,7 @@ def _fused_linear(step: Step) -> list[Entry]:
             phases=LOSS,
         ),
         *kept_cache(step, LOSS),
+        *(cast_entries(step, LOSS) if casts_again(setup) else []),
     ]
     if casts_frozen_head(step):
         entries.append(_head_cast(step, LOSS))

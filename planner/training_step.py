@@ -167,7 +167,7 @@ class Step:
     def cached_key_bytes(self) -> int:
         """Bytes of a cached key's element: rotary positions in fp32 give fp32 keys under autocast."""
         rotary = self.model.position_embedding == "rope"
-        return self.setup.residual_bytes if rotary else self.setup.compute_bytes
+        return self.setup.residual_bytes if rotary else self.setup.product_bytes
 
     @cached_property
     def vocab(self) -> int:
@@ -205,7 +205,7 @@ def starts_without_gradient(share: Share, setup: Setup) -> bool:
 
 def saved_entries(step: Step) -> list[Entry]:
     """What the forward pass keeps for the backward pass, alive through forward and loss."""
-    loss = frozenset() if step.setup.checkpointed else LOSS
+    loss = frozenset() if casts_again(step.setup) else LOSS
     return [
         *held_layers(step, FORWARD_AND_LOSS),
         *cast_entries(step, FORWARD | loss),
@@ -413,6 +413,11 @@ def cast_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     ]
 
 
+def casts_again(setup: Setup) -> bool:
+    """Whether layers cast their weights anew in the backward pass, so that the first casts go with autocast."""
+    return setup.checkpointed or (setup.training.checkpointing == "selective_op" and not setup.megatron)
+
+
 def casts_weights(setup: Setup) -> bool:
     """Whether autocast casts trained weights; frozen ones are cast anew at each use and not kept."""
     return setup.autocast and setup.train_bytes > setup.compute_bytes
@@ -443,7 +448,7 @@ def kept_output_entries(step: Step) -> list[Entry]:
 
 def kept_cache(step: Step, phases: frozenset[Phase], *, but_first: bool = False) -> list[Entry]:
     """Keys and values of all layers (but the first), as a loop's outputs hold them until the next ones replace them."""
-    setup, e = step.setup, step.setup.compute_bytes
+    setup, e = step.setup, step.setup.product_bytes
     if not setup.keeps_cache or not step.kinds:
         return []
     k, v = (sum(kind.count * int(kind.form.widths[x]) for kind in step.kinds) for x in "kv")

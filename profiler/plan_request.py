@@ -58,7 +58,7 @@ def prepare(
     needed = sharing * (predicted + CHILD_BYTES) if device == "cpu" else plan.worst.peak_bytes
     return Prepared(
         scenario=to_document(plan.resolved) | {"model": _model_document(plan)},
-        config={key: json.loads(text) for key, text in plan.model.config},
+        config=for_classes({key: json.loads(text) for key, text in plan.model.config}),
         predicted_bytes=predicted,
         needed_bytes=needed,
         refused=why_not_runnable_here(plan.resolved, device, place),
@@ -96,3 +96,16 @@ def _too_large(plan: Plan, device: DeviceKind, needed: int, free_bytes: int | No
 def peak_by_layer(plan: Plan) -> dict[Layer, int]:
     """The plan's peaks by who counts them."""
     return {layer: plan.worst.ledger.peak(layer)[1] for layer in Layer}
+
+
+def for_classes(config: dict[str, Any]) -> dict[str, Any]:
+    """A config as transformers' classes take it.
+
+    A query that is not compressed has to be said (`DeepseekV2Config.q_lora_rank` is 1536 else). Falcon's class works
+    out the width of heads itself (`FalconConfig.head_dim` is a property).
+    """
+    if config.get("kv_lora_rank") and "q_lora_rank" not in config:
+        return {**config, "q_lora_rank": None}
+    if config.get("model_type") == "falcon":
+        return {key: value for key, value in config.items() if key != "head_dim"}
+    return config

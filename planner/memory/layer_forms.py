@@ -16,6 +16,10 @@ COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
 CENTRES: Final = frozenset({"cohere", "cohere2"})
 """Classes whose layer norm is put together from single steps (`CohereLayerNorm`)."""
+CATS_HEADS: Final = frozenset({"phi3", "phi", "gpt_neox", "gptj", "stablelm", "glm", "glm4", "persimmon"})
+"""Classes whose `apply_rotary_pos_emb` rotates a part of each head."""
+WIDE_HEAD_NORMS: Final = frozenset({"olmo2", "olmo3", "olmoe"})
+"""Classes that norm queries and keys over all heads at once, as they come from their products."""
 COMBINES_IN_FP32: Final = frozenset({"torchtitan"})
 """Runtimes that weight the routed tokens in fp32, which keeps that copy (torchtitan `MoE.forward`)."""
 PLAIN_SOFTMAX: Final = frozenset({
@@ -125,12 +129,14 @@ def _attention_inputs(view: View) -> Terms:
     Rotary positions in fp32 make fp32 queries and keys, which are cast inside.
     """
     setup, e = view.setup, view.setup.compute_bytes
-    widened = setup.residual_bytes if setup.autocast and view.model.position_embedding == "rope" else e
+    rotates = setup.autocast and view.model.position_embedding == "rope"
+    widened = setup.residual_bytes if rotates else setup.product_bytes
     inputs: Terms = {"q": widened, "k": widened, "v": setup.product_bytes} if view.heads else {}
     _, outs = view.linears(Part.ATTENTION)
     _, out_sites = view.adapted(Part.ATTENTION)
     whole = setup.adapter is None
-    alone = bool(outs) and not view.makes_scores if whole else bool(out_sites) and shares_output(view)
+    kernel = not view.makes_scores and not copies_output(view)
+    alone = bool(outs) and kernel if whole else bool(out_sites) and shares_output(view)
     return add(inputs, {"o": e}) if alone else inputs
 
 
@@ -222,6 +228,8 @@ def _norms(view: View) -> Terms:
         total[view.residual] -= (count - 1) * setup.residual_bytes
     if "rms_norm" in view.kernels and setup.checkpointed and model.norm != "layer_norm":
         total[view.residual] -= setup.residual_bytes
+    if model.model_type in WIDE_HEAD_NORMS and setup.runtime in COMPOSES_GELU:
+        total[view.residual] -= 2 * (setup.residual_bytes - setup.product_bytes)
     if has_head_norms(layer, model):
         heads, keys = norm_terms(model, setup, "q"), norm_terms(model, setup, "k")
         total = add(total, {"q": heads["q"], "n": heads[""], "k": keys["k"], "nk": keys[""]})
@@ -265,7 +273,18 @@ def shares_output(view: View) -> bool:
     shares = act.adapter_shares(
         given=e, dtype=setup.train_bytes, e=e, autocast=setup.autocast, packed=setup.quantized_base
     )
-    return shares and not dropout and not view.makes_scores
+    return shares and not dropout and not view.makes_scores and not copies_output(view)
+
+
+def copies_output(view: View) -> bool:
+    """Whether a fused attention's output lies as its heads do, so that the output projection gets a copy.
+
+    The kernel makes it as the query lies (`at::empty_like(q)`); rotary positions on a part of each head put the query
+    together anew (`torch.cat`), heads before tokens, where others leave it as the projection made it.
+    """
+    rotates = view.model.model_type in CATS_HEADS and view.model.position_embedding == "rope"
+    flash = not view.makes_scores and view.setup.compute_bytes < 4
+    return rotates and flash and view.setup.runtime in COMPOSES_GELU
 
 
 def adapter_masks(view: View) -> Terms:
@@ -293,12 +312,16 @@ def _attention(view: View, *, eager: bool) -> list[Terms]:
     if fuses:
         first = first[:1]
     parts = [kept_inputs(view, "h", first, sites, view.norm_output_bytes), _core(view, eager=eager)]
-    if view.setup.adapter is not None or eager:
+    if view.setup.adapter is not None or eager or copies_output(view):
         parts.append(kept_inputs(view, "o", outs, out_sites, e))
     if (fuses or len(reads) == 1) and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
         rotary = model.position_embedding == "rope"
         copied = eager and view.setup.batch > 1
-        parts.append(act.fused_projection_view(e, rotary=rotary, cached=view.cached, copied=copied))
+        parts.append(
+            act.fused_projection_view(
+                view.setup.product_bytes, rotary=rotary, cached=view.cached, copied=copied
+            )
+        )
     return parts
 
 
@@ -336,9 +359,16 @@ def _masked(view: View, *, repeats: bool) -> Terms:
 
 
 def _widened_keys(view: View, more: int) -> Terms:
-    """Rotary positions in fp32 leave the cache an fp32 key beside the one attention casts to 16 bit."""
-    widened = view.cached and view.setup.autocast and view.setup.residual_bytes == 4
-    return {"k": more} if widened and view.model.position_embedding == "rope" else {}
+    """Rotary positions in fp32 leave the cache an fp32 key beside the one attention casts to 16 bit.
+
+    Packed matrices, which hand over fp32, leave it an fp32 value as well.
+    """
+    setup = view.setup
+    if not view.cached or not setup.autocast or setup.residual_bytes != 4:
+        return {}
+    if setup.product_bytes > setup.compute_bytes:
+        return {"k": more, "v": more}
+    return {"k": more} if view.model.position_embedding == "rope" else {}
 
 
 def repeats_keys(model_type: str, setup: Setup) -> bool:

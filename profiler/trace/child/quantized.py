@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from profiler.trace.quantized_rules import GPTQ_GROUP, GPTQ_PER_WORD, FourBit
 
@@ -184,5 +185,21 @@ def quantize(model: Any, make: Callable[[nn.Linear], PackedLinear], wanted: Call
     for path, module in list(model.named_modules()):
         for name, child in list(module.named_children()):
             full = f"{path}.{name}" if path else name
-            if type(child) is nn.Linear and wanted(full):
-                setattr(module, name, make(child))
+            plain = _as_linear(child)
+            if plain is not None and wanted(full):
+                setattr(module, name, make(plain))
+
+
+def _as_linear(module: Any) -> nn.Linear | None:
+    """A linear; GPT-2's `Conv1D` is one whose weight lies the other way round.
+
+    transformers `replace_with_bnb_linear` packs both.
+    """
+    if type(module) is nn.Linear:
+        return module
+    if type(module) is not Conv1D:
+        return None
+    width, device = module.weight.shape[0], module.weight.device
+    linear = nn.Linear(width, module.nf, device=device, dtype=module.weight.dtype)
+    linear.bias = module.bias
+    return linear

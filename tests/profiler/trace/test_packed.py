@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from planner.scenario import Scenario
 from profiler.allocator.settings import AllocatorSettings
 from profiler.trace.answer import Answer, answer
-from profiler.trace.child.quantized import EightBitLinear, FourBitLinear, GptqLinear
+from profiler.trace.child.quantized import EightBitLinear, FourBitLinear, GptqLinear, quantize
 from profiler.trace.child.session import make_trace
 from profiler.trace.documents import Target
 from profiler.trace.litgpt_rules import habits_of, places_of, shape_of
@@ -147,3 +148,16 @@ def test_packed_weights_under_transformers(base: str) -> None:
     assert ("uint8" if base == "nf4_dq" else "int32") in ops
     assert trace.params_trainable == 3 * 2 * 4 * 128 + 3 * 4 * (128 + 64)
     assert answer(trace, AllocatorSettings()).peak_allocated_bytes > 0
+
+
+def test_the_transposed_linears_of_gpt2_are_packed_as_plain_ones() -> None:
+    with torch.device("meta"):
+        model = torch.nn.Sequential(Conv1D(384, 128), torch.nn.LayerNorm(384))
+    bias = model[0].bias
+    quantize(model, EightBitLinear, lambda _: True)
+    packed = model[0]
+    assert isinstance(packed, EightBitLinear)
+    assert (packed.in_features, packed.out_features) == (128, 384)
+    assert packed.bias is bias
+    assert packed.weight.numel() == 128 * 384
+    assert isinstance(model[1], torch.nn.LayerNorm)
