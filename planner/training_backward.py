@@ -301,7 +301,7 @@ def _tied_gradients(step: Step) -> list[Entry]:
             {"k": times, "V": v, "h": h, "e": e},
             "tied_gradients",
             phases=BACKWARD,
-        )
+        ),
     ]
 
 
