@@ -103,7 +103,9 @@ def at_up_projection(step: Step, kind: Kind) -> tuple[float, str, dict[str, int 
     and output of the activation, and the input that an adapter of another format keeps only a cast of.
     """
     setup, adapter, form = step.setup, step.setup.adapter, kind.form
-    if adapter is None or setup.autocast or not kind.layer.mlp.gated or kind.layer.mlp.kind is MlpKind.MOE:
+    if adapter is None or setup.autocast or setup.quantized_base:
+        return None
+    if not kind.layer.mlp.gated or kind.layer.mlp.kind is MlpKind.MOE:
         return None
     sites = [x for x in layer_sites(kind.layer, adapter) if x.part is Part.MLP]
     p, d = setup.product_bytes, setup.train_bytes
