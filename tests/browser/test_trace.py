@@ -112,7 +112,7 @@ def weak_texts(page: Page, least: int) -> list[tuple[float, str, str, str]]:
 def test_a_real_trace_is_cancelled_and_then_runs_to_its_answer(open_page: OpenPage, page_url: str) -> None:
     opened = open_page(query=query_of(asked()))
     page = opened.page
-    assert "Check by tracing" in page.inner_text(".st-key-trace")
+    page.wait_for_selector(".st-key-trace >> text=Check by tracing", timeout=WAIT_MS)
     assert page.locator(".st-key-trace_timeline").count() == 0
     start_trace(page)
     page.click(".st-key-trace_stop button", timeout=WAIT_MS)

@@ -25,7 +25,18 @@ T = TypeVar("T")
 
 SIZE_BYTES = 42_949_672_960
 # Texts that keep GiB whatever the unit: fields filled in in GiB, and figures as somebody published them.
-ALWAYS_GIB = ("hardware.size", "field.device.memory_bytes", "field.device.free_bytes", "tools.unit_help")
+ALWAYS_GIB = (
+    "hardware.size",
+    "field.device.memory_bytes",
+    "field.device.free_bytes",
+    "tools.unit_help",
+    "issue.host_memory_short",
+    "requests.own.peer_gib",
+    "requests.field.tier_gib",
+    "report.heading.cards",
+    "report.column.gib",
+)
+"""Fields that are typed in GiB, what is said about them, and the report file."""
 
 
 def in_gb(work: Callable[[], T]) -> T:
