@@ -38,7 +38,15 @@ PREFERRED_PORT = 8501
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 5.0
 UNFINISHED = "unfinished"
-BENCHMARKS = ("accuracy", "speed", "sweep", "cross_validation", "trace_speed", "trace_published", "formula_trace")
+BENCHMARKS = (
+    "accuracy",
+    "speed",
+    "sweep",
+    "cross_validation",
+    "trace_speed",
+    "trace_published",
+    "formula_trace",
+)
 INTERRUPTED = 130
 
 

@@ -12,7 +12,9 @@ from planner.ledger import Symbol
 from planner.plan_types import Plan
 from planner.validation import parse_scenario
 
-Unit = Literal["bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags", "s", "days", "months", "usd"]
+Unit = Literal[
+    "bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags", "s", "days", "months", "usd"
+]
 
 
 class Outcome(StrEnum):

@@ -192,7 +192,12 @@ def test_the_command_line_prints_json(tmp_path: Path) -> None:
     ("document", "more", "code", "word"),
     [
         (on_card(scenario(LLAMA)), ["--allocator", "max_split_size_mb:1"], 2, "max_split_size_mb"),
-        (on_card(scenario(LLAMA, **{"training.activation_offload": True})), [], 3, "training.activation_offload"),
+        (
+            on_card(scenario(LLAMA, **{"training.activation_offload": True})),
+            [],
+            3,
+            "training.activation_offload",
+        ),
         ({"version": 1}, [], 2, "task"),
     ],
 )
