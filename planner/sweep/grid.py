@@ -153,7 +153,7 @@ class _Maker:
             if len(xs) == len(ys) == 1:
                 self._store_plan(down.start, across.start)
                 return
-            for part in _halves(down, across, error.axis if isinstance(error, NotAlikeError) else None):
+            for part in _parts(down, across, error):
                 self.fill(*part)
             return
         if programs is None:
@@ -216,6 +216,18 @@ class _Maker:
 def _rank(device: DeviceValues) -> Whole:
     """The lower, the nearer to limiting the job."""
     return -device.peak_bytes if device.headroom_bytes is None else device.headroom_bytes
+
+
+def _parts(
+    down: slice, across: slice, error: NotExpressibleError
+) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """Where to cut a region: after its first row if that is the odd one, else in two."""
+    if not isinstance(error, NotAlikeError):
+        return _halves(down, across, None)
+    if error.first_alone and down.stop - down.start > 1:
+        cut = down.start + 1
+        return (slice(down.start, cut), across), (slice(cut, down.stop), across)
+    return _halves(down, across, error.axis)
 
 
 def _halves(down: slice, across: slice, axis: int | None) -> tuple[tuple[slice, slice], tuple[slice, slice]]:

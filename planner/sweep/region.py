@@ -57,11 +57,13 @@ class NotAlikeError(NotExpressibleError):
 
     Attributes:
         axis: Along which size they change, 0 or 1; None if the corners don't tell.
+        first_alone: Whether the first size seems to be the only other one.
     """
 
-    def __init__(self, axis: int | None) -> None:
+    def __init__(self, axis: int | None, *, first_alone: bool = False) -> None:
         super().__init__(f"entries change along axis {axis}")
         self.axis = axis
+        self.first_alone = first_alone
 
 
 def _axis(shapes: Mapping[Point, object], xs: Point, ys: Point) -> int | None:
@@ -111,7 +113,9 @@ def compiled(
         return None
     shapes = {point: tuple(map(_shape, plan.devices)) if plan else None for point, plan in found.items()}
     if len(set(shapes.values())) > 1:
-        raise NotAlikeError(_axis(shapes, (xs[0], xs[-1]), (ys[0], ys[-1])))
+        axis = _axis(shapes, (xs[0], xs[-1]), (ys[0], ys[-1]))
+        second = xs[min(1, len(xs) - 1)], ys[max(0, len(ys) - 2)]
+        raise NotAlikeError(axis, first_alone=axis == 0 and shapes[second] == shapes[xs[-1], ys[-1]])
     span = (xs[0], xs[-1]), (ys[0], ys[-1])
     corner = plans[span[0][1], span[1][1]]
     shares = place_job(corner.resolved, corner.model, tables)
