@@ -26,7 +26,10 @@ MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
 UNIT_GRADIENTS: Final = ("scatter_input", "unit_gradients", "root_gradients", "tied_gradients")
 """What the backward pass makes in its own stream, beside what is gathered in another."""
-SETS: Final = "max(ceil(p*A), R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z)) + ceil(g*T) + S + ceil(l*D) - A)"
+SETS: Final = (
+    "max(ceil(p*A), R + W - T + max(Q, T) + O + Z - ceil(h*min(max(Q, T), O + Z))"
+    " + ceil(g*T) + S + ceil(l*D) - A)"
+)
 POOLS: Final = "ceil(f*A) + max(0, B + S - A)"
 ROOM: Final = "max(ceil(f*A), U - M)"
 PINNED: Final = "max(ceil(f*A), K, U - M)"
