@@ -9,9 +9,6 @@ from benchmarks.formula_trace import FAR, NEAR, Compared
 from benchmarks.formula_trace_divided import QUICK, is_met, rows_of
 from planner.ledger import TRAINING_PHASES
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 
 def traced(names: frozenset[str]) -> list[Compared]:
     rows, missing = rows_of(case for case in cases() if case.name in names)

@@ -7,12 +7,11 @@ import streamlit as st
 from planner.diagnose import Diagnosis
 from planner.diagnose.fixes import Effect, Fix, ranked
 from planner.plan_types import Plan, Verdict
-from ui import parts, verdict
+from ui import parts
 from ui.changes import Outcome, outcomes
 from ui.diagnose import wording
 from ui.document import Document
-from ui.numbers import DASH, signed_gib
-from ui.state import load
+from ui.fix_row import fix_row
 from ui.words import Words
 
 EVERY_CHANGE: Final = 40
@@ -45,7 +44,7 @@ def draw_fixes(found: Diagnosis, document: Document, plan: Plan, words: Words) -
     best = next((fix for fix in fixes if fix.change and effects[fix.change].plan.verdict in GOOD), None)
     for number, fix in enumerate(fixes):
         if fix.change:
-            _planned_row(number, effects[fix.change], words, primary=fix is best)
+            fix_row(effects[fix.change], words, key=f"dx_{number}", primary=fix is best)
         else:
             st.html(_outside_row(fix, words))
     if not fixes:
@@ -57,36 +56,6 @@ def _outside_row(fix: Fix, words: Words) -> str:
         f'<div class="fixout"><b>{words.html(f"diagnose.fix.{fix.code}.what")}</b>'
         f'<span class="m">{words.html(f"diagnose.fix.{fix.code}.note")}</span></div>'
     )
-
-
-def _planned_row(number: int, outcome: Outcome, words: Words, *, primary: bool) -> None:
-    change = outcome.change
-    kind, _ = verdict.TAG[outcome.plan.verdict]
-    left = outcome.plan.worst.headroom_bytes
-    result = words.html(
-        "changes.result",
-        kind=kind,
-        verdict=words(f"changes.{outcome.plan.verdict.value}"),
-        headroom=DASH if left is None else signed_gib(left),
-    )
-    what = words(f"change.{change.name}.what", **change.params)
-    body = (
-        f'<div class="fix"><span>{words.html(f"change.{change.name}.what", **change.params)}</span>'
-        f'<span class="n">{words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))}</span>'
-        f'<span class="s">{words.html(f"change.{change.name}.note", **change.params)}</span>'
-        f'<span class="s r">{result}</span></div>'
-    )
-    with st.container(
-        key=f"fixrow_dx_{number}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
-    ):
-        st.html(body, width="stretch")
-        st.button(
-            words("changes.apply", what=what),
-            key=f"dx_apply_{number}",
-            type="primary" if primary else "secondary",
-            on_click=load,
-            args=(change.document,),
-        )
 
 
 def draw_vain(found: Diagnosis, words: Words) -> None:

@@ -15,15 +15,16 @@ from ui.compare.values import written_text
 from ui.effects import effects
 from ui.examples import story_of
 from ui.files import draw_files
+from ui.fix_row import fix_row
 from ui.flags import draw_flags
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
 from ui.moves import draw_moves
-from ui.numbers import DASH, gib1, gib2, percent, ranges, signed_gib, whole
+from ui.numbers import DASH, gib1, gib2, percent, ranges, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.requests.panel import draw_requests
 from ui.share import draw_share
-from ui.state import link_issues, load
+from ui.state import link_issues
 from ui.trace.panel import draw_trace
 from ui.words import Safe, Words
 
@@ -165,43 +166,10 @@ def _changes(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
     st.html(parts.section(words("changes.title"), words("changes.note")))
     best = first_that_fits(found) if plan.verdict is not Verdict.FITS else None
     for i, outcome in enumerate(found):
-        _change_row(i, outcome, words, primary=outcome is best)
+        fix_row(outcome, words, key=str(i), primary=outcome is best)
     if not found:
         st.html(f'<div class="p m">{words.html("changes.none")}</div>')
     _largest(frame, plan)
-
-
-def _change_row(index: int, outcome: Outcome, words: Words, *, primary: bool) -> None:
-    change = outcome.change
-    what = words(f"change.{change.name}.what", **change.params)
-    kind, _ = verdict.TAG[outcome.plan.verdict]
-    left = outcome.plan.worst.headroom_bytes
-    headroom = DASH if left is None else signed_gib(left)
-    result = words.html(
-        "changes.result", kind=kind, verdict=words(f"changes.{_result(outcome)}"), headroom=headroom
-    )
-    body = (
-        f'<div class="fix"><span>{words.html(f"change.{change.name}.what", **change.params)}</span>'
-        f'<span class="n">{words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))}</span>'
-        f'<span class="s">{words.html(f"change.{change.name}.note", **change.params)}</span>'
-        f'<span class="s r">{result}</span></div>'
-    )
-    with st.container(
-        key=f"fixrow_{index}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
-    ):
-        st.html(body, width="stretch")
-        st.button(
-            words("changes.apply", what=what),
-            key=f"apply_{index}",
-            type="primary" if primary else "secondary",
-            on_click=load,
-            args=(change.document,),
-        )
-
-
-def _result(outcome: Outcome) -> str:
-    verdict_id = outcome.plan.verdict.value
-    return f"grown_{verdict_id}" if outcome.change.grows else verdict_id
 
 
 def _largest(frame: Frame, plan: Plan) -> None:

@@ -4,15 +4,12 @@ Gloo has no reduce-scatter of its own: it copies the input, all-reduces the copy
 hold the copy past the call. The tracker first sees that copy when it is split. NCCL, which a trace follows, has none.
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.profiler.trace.child_cases import run_cases
 from tests.profiler.trace.gloo_cases import CASES, RANKS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,20 +17,6 @@ PHASES = {"rest", "forward", "loss", "backward", "optimizer_step"}
 TOLERANCE_FRAC = 0.001
 GLOO_COPY = "aten::split"
 COUNTER = "aten::lift_fresh"
-
-
-def run_cases(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.profiler.trace.gloo_referee", *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    return {line["case"]: line for line in lines}
 
 
 def bytes_of(alive: list[list[Any]], op: str) -> int:
@@ -55,7 +38,7 @@ def check(case: dict[str, Any]) -> None:
 
 
 def test_a_rank_allocates_what_its_trace_says_and_gloos_copy() -> None:
-    case = run_cases(["mixed"])["mixed"]
+    case = run_cases("gloo_referee", ["mixed"])["mixed"]
     check(case)
     backward = case["real"][0]["backward"]
     assert case["traced"][0]["backward"] < (1 - TOLERANCE_FRAC) * backward["bytes"]  # the copy is there
@@ -64,7 +47,7 @@ def test_a_rank_allocates_what_its_trace_says_and_gloos_copy() -> None:
 
 @pytest.fixture(scope="module")
 def long_cases() -> dict[str, dict[str, Any]]:
-    return run_cases([name for name in CASES if name != "mixed"])
+    return run_cases("gloo_referee", [name for name in CASES if name != "mixed"])
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,10 @@ from profiler.trace.runner import TraceRunner
 from tests.profiler.jobs import finish
 from tests.profiler.scenarios import LLAMA, scenario
 from tests.profiler.trace.cases import BF16, SDPA
+from tests.profiler.trace.child_cases import run_cases
 from tests.profiler.trace.instant_cases import LONG, SHORT
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def run_cases(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Both modes on several models, from one process with PyTorch."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.profiler.trace.instant_referee", *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    return {line["case"]: line for line in lines}
 
 
 def check(case: dict[str, Any]) -> None:
@@ -43,7 +28,7 @@ def check(case: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def short_cases() -> dict[str, dict[str, Any]]:
-    return run_cases(list(SHORT))
+    return run_cases("instant_referee", list(SHORT))
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -54,7 +39,7 @@ def test_instant_mode_is_full_mode(name: str, short_cases: dict[str, dict[str, A
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG)
 def test_and_so_it_is_on_large_models(name: str) -> None:
-    check(run_cases([name])[name])
+    check(run_cases("instant_referee", [name])[name])
 
 
 def test_there_are_as_many_models_as_promised() -> None:

@@ -1,36 +1,18 @@
 """The trace against real CPU steps: every phase's peak, tensor bytes."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.profiler.trace.cases import LONG, SHORT
+from tests.profiler.trace.child_cases import run_cases
 
 ROOT = Path(__file__).resolve().parents[3]
 PHASES = {"rest", "forward", "loss", "backward", "optimizer_step"}
 TOLERANCE_FRAC = 0.001
 HOST_SCALAR_BYTES = 8
 """The trace leaves out what CUDA keeps on the host: optimizers' step counters, and a scalar beside them."""
-
-
-def run_cases(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Real and traced peaks of several cases, from one process with PyTorch."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.profiler.trace.referee", *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    return {line["case"]: line for line in lines}
 
 
 def check(case: dict[str, Any]) -> None:
@@ -44,7 +26,7 @@ def check(case: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def short_cases() -> dict[str, dict[str, Any]]:
-    return run_cases(list(SHORT))
+    return run_cases("referee", list(SHORT))
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -54,7 +36,7 @@ def test_a_trace_counts_what_a_real_step_counts(name: str, short_cases: dict[str
 
 @pytest.fixture(scope="module")
 def long_cases() -> dict[str, dict[str, Any]]:
-    return run_cases(list(LONG))
+    return run_cases("referee", list(LONG))
 
 
 @pytest.mark.long
