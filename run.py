@@ -365,10 +365,10 @@ def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
 def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> list[Step]:
     """The commands behind `run.py check`: the long tests, then each benchmark by itself."""
     no_tests = 5
-    long_tests = [str(python), "-m", "pytest", "-m", "long", *pytest_args]
+    long_tests = [str(python), "-m", "pytest", "-m", "long or hypothesis", *pytest_args]
     steps = [
         Step("Chromium for the browser tests", [str(python), "-m", "tests.chromium"]),
-        Step("pytest, long", long_tests, fine=(0, no_tests)),
+        Step("pytest, long matrices and new random inputs", long_tests, fine=(0, no_tests)),
     ]
     present = [name for name in BENCHMARKS if (benchmarks / f"{name}.py").exists()]
     return steps + [Step(f"benchmark {name}", [str(python), "-m", f"benchmarks.{name}"]) for name in present]

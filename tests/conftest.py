@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-# Times on a busy machine say nothing about the code, so no test fails for its own.
-settings.register_profile("headroom", deadline=None)
-settings.load_profile("headroom")
+# Times on a busy machine say nothing about the code, so no test fails for its own. `run.py test` draws the same
+# inputs every time, so that a change is judged by itself; `run.py check` draws new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("new", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("same")
 
 _connect = socket.socket.connect
 
@@ -72,6 +74,13 @@ def why_no_gpu() -> str:
     except pynvml.NVMLError as error:
         return f"no NVIDIA GPU: {error}"
     return "" if count else "no NVIDIA GPU: the driver lists none"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw new inputs where the long tests are asked for."""
+    asked = str(config.getoption("markexpr"))
+    if "long" in asked and "not long" not in asked:
+        settings.load_profile("new")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
