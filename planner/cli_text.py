@@ -37,6 +37,7 @@ SENTENCES: Final = {
     "sequence_beyond_positions": "{given} tokens; the model has learned {allowed} positions and no more",
     "model_cannot_generate": "{given} is an encoder and generates no text|allowed: {allowed}",
     "encoder_decoder_unserved": "{given} does not serve encoder-decoder models|those that do: {allowed}",
+    "card_name_taken": "{given} is a card of the table|give the card you describe a name of its own",
     "gpu_unknown": "unknown GPU {given}|generic-24gb or unknown stand for others|did you mean {closest}?",
     "free_above_memory": "{given} bytes free of {allowed}",
     "memory_above_card": "{given} bytes are more than a {gpu} has ({allowed})",

@@ -7,9 +7,10 @@ order), so the first cards form the first stage. Equal cards with an equal share
 from dataclasses import dataclass
 from itertools import accumulate
 
-from planner.hardware import Gpu, Tables, gpu_for
+from planner.cards import gpu_of
+from planner.hardware import Gpu, Tables
 from planner.model.spec import Layer, ModelSpec
-from planner.scenario import Device, Parallel, Scenario
+from planner.scenario import Device, OwnCard, Parallel, Scenario
 from planner.units import ceil_div
 
 
@@ -167,10 +168,10 @@ def _groups(
 
 
 def _equal_cards(members: tuple[int, ...], rows: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
-    groups: dict[tuple[str, int | None, int | None], list[int]] = {}
+    groups: dict[tuple[str, OwnCard | None, int | None, int | None], list[int]] = {}
     for index in members:
         row = rows[index]
-        groups.setdefault((row.gpu, row.memory_bytes, row.free_bytes), []).append(index)
+        groups.setdefault((row.gpu, row.card, row.memory_bytes, row.free_bytes), []).append(index)
     return tuple(tuple(group) for group in groups.values())
 
 
@@ -190,7 +191,7 @@ def _share(
     tensor = parallel.stages[stage].tensor if parallel.stages else parallel.tensor
     return Share(
         indices=indices,
-        gpu=gpu_for(row.gpu, tables, row.memory_bytes),
+        gpu=gpu_of(row, tables),
         device=row,
         stage=stage,
         num_stages=stages,

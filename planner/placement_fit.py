@@ -8,7 +8,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from planner.hardware import Tables, gpu_for
+from planner.cards import gpu_of
+from planner.hardware import Tables
 from planner.ledger import make_ledger
 from planner.memory.serving_answer import usable_bytes
 from planner.memory.serving_demand import version_of
@@ -68,7 +69,7 @@ def _device_map(scenario: Scenario, model: ModelSpec, tables: Tables) -> Changes
     divided = parallel.tensor * parallel.pipeline * (parallel.data or 1) > 1
     if not asked or divided or not 1 < len(cards) <= model.num_layers:
         return {}
-    sizes = [row.free_bytes or gpu_for(row.gpu, tables, row.memory_bytes).usable_bytes or 0 for row in cards]
+    sizes = [row.free_bytes or gpu_of(row, tables).usable_bytes or 0 for row in cards]
     counts = _divided(model.num_layers, sizes if all(sizes) else [1] * len(cards))
     return {
         "parallel.pipeline": len(cards),

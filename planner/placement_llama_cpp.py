@@ -9,7 +9,8 @@ layer.
 from bisect import bisect_right
 from itertools import accumulate
 
-from planner.hardware import Gpu, Tables, gpu_for
+from planner.cards import gpu_of
+from planner.hardware import Gpu, Tables
 from planner.memory.serving_demand import version_of
 from planner.model.spec import ModelSpec
 from planner.placement import Share, expand_devices
@@ -71,7 +72,7 @@ def split_weights(scenario: Scenario, gpus: tuple[Gpu, ...], rows: tuple[Device,
 def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
     """One share per device."""
     rows = expand_devices(scenario)
-    gpus = tuple(gpu_for(row.gpu, tables, row.memory_bytes) for row in rows)
+    gpus = tuple(gpu_of(row, tables) for row in rows)
     first = offloaded_from(model.num_layers, scenario)
     held = model.num_layers - first + (1 if output_offloaded(model.num_layers, scenario) else 0)
     points = split_points(split_weights(scenario, gpus, rows))

@@ -19,6 +19,7 @@ NonNegative = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 SizeBytes = Annotated[int, Field(ge=1, le=2**60, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0.001, le=10_000_000, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 FormatId = Annotated[str, Field(pattern=r"^[a-z0-9_.]{2,32}$")]
@@ -60,10 +61,36 @@ class ModelChoice(Document):
     config: FrozenJson | None = None
 
 
+class OwnCard(Document):
+    """A card the table lacks. Absent = that of the card it is `like`, else unknown.
+
+    `memory_gib` is the size on the box, which makers count in GiB; `link_gb_per_s` both directions together, as
+    makers print it; `pcie_gb_per_s` one direction; rates are dense.
+    """
+
+    memory_gib: Annotated[float, Field(ge=1, le=100_000, allow_inf_nan=False)]
+    like: Name | None = None
+    vendor: Literal["NVIDIA", "AMD", "Intel"] | None = None
+    memory_type: Name | None = None
+    bandwidth_gb_per_s: Rate | None = None
+    bf16_tflops: Rate | None = None
+    fp16_tflops: Rate | None = None
+    fp32_tflops: Rate | None = None
+    fp8_tflops: Rate | None = None
+    fp4_tflops: Rate | None = None
+    link_gb_per_s: Rate | None = None
+    pcie_gb_per_s: Rate | None = None
+    power_w: Rate | None = None
+
+
 class Device(Document):
-    """A row of equal cards. `memory_bytes`: what the runtime can see in all; `free_bytes`: what others leave free."""
+    """A row of equal cards. `memory_bytes`: what the runtime can see in all; `free_bytes`: what others leave free.
+
+    With `card` the row describes its card, and `gpu` is what the user calls it.
+    """
 
     gpu: Name
+    card: OwnCard | None = None
     count: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 1
     memory_bytes: SizeBytes | None = None
     free_bytes: SizeBytes | None = None

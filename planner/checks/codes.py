@@ -62,6 +62,7 @@ _MODEL = {
 
 _HARDWARE = {
     "gpu_unknown": _code(ERROR, "given", "closest"),
+    "card_name_taken": _code(ERROR, "given"),
     "free_above_memory": _code(ERROR, "given", "allowed"),
     "memory_above_card": _code(WARNING, "given", "allowed", "gpu"),
     "memory_far_above_card": _code(ERROR, "given", "allowed", "gpu"),

@@ -7,7 +7,7 @@ from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.hardware import Gpu, Tables, has_gpu
 from planner.issues import Issue
-from planner.scenario import Scenario
+from planner.scenario import OwnCard, Scenario
 
 NEEDS = {"bf16": (8, 0), "fp8": (8, 9), "nvfp4": (10, 0)}
 """Least CUDA compute capability with tensor-core support of a format."""
@@ -48,9 +48,11 @@ SPLITS_OVER_MAKERS = ("llama_cpp", "ollama", "ik_llama_cpp")
 
 
 def gpu_issues(scenario: Scenario, tables: Tables) -> Iterator[Issue]:
-    """Cards that neither the table nor the two special forms name."""
+    """Cards that neither the table nor the two special forms name; described ones by a name that is taken."""
     for i, row in enumerate(scenario.hardware.devices):
-        if not has_gpu(row.gpu, tables):
+        if row.card is not None:
+            yield from _described_issues(f"hardware.devices.{i}", row.gpu, row.card, tables)
+        elif not has_gpu(row.gpu, tables):
             known = (*tables.gpus, "unknown", "generic-24gb")
             yield make(
                 "gpu_unknown",
@@ -58,6 +60,14 @@ def gpu_issues(scenario: Scenario, tables: Tables) -> Iterator[Issue]:
                 given=row.gpu[:80],
                 closest=closest(row.gpu, known),
             )
+
+
+def _described_issues(field: str, name: str, card: OwnCard, tables: Tables) -> Iterator[Issue]:
+    if has_gpu(name, tables):
+        yield make("card_name_taken", f"{field}.gpu", given=name)
+    if card.like is not None and card.like not in tables.gpus:
+        shown = closest(card.like, tuple(tables.gpus))
+        yield make("gpu_unknown", f"{field}.card.like", given=card.like[:80], closest=shown)
 
 
 def check_memory(question: Question) -> Iterator[Issue]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from planner.hardware import Gpu, Tables, gpu_for, has_gpu
+from planner.cards import gpu_of, is_known
+from planner.hardware import Gpu, Tables
 from planner.issues import Issue
 from planner.model.spec import ModelSpec
 from planner.placement import data_degree
@@ -61,8 +62,11 @@ class Question:
     def gpus(self) -> Iterator[tuple[str, Gpu]]:
         """Field and card of every device row whose card is known."""
         for i, row in enumerate(self.resolved.hardware.devices):
-            if has_gpu(row.gpu, self.tables):
-                yield f"hardware.devices.{i}", gpu_for(row.gpu, self.tables)
+            if is_known(row, self.tables):
+                yield (
+                    f"hardware.devices.{i}",
+                    gpu_of(row.model_copy(update={"memory_bytes": None}), self.tables),
+                )
 
     def given(self, path: str) -> bool:
         """Whether the user set the field at a dotted path to something."""

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from planner.hardware import Gpu, gpu_for
+from planner.cards import gpu_of
+from planner.hardware import Gpu
 from planner.plan_types import Plan, ServingAnswer
 from ui import answers
 
@@ -64,7 +65,7 @@ class Question:
             (each for each in self.plan.resolved.hardware.devices if each.gpu == self.plan.worst.gpu_id),
             self.plan.resolved.hardware.devices[0],
         )
-        return gpu_for(row.gpu, answers.tables(), row.memory_bytes)
+        return gpu_of(row, answers.tables())
 
     @property
     def cards(self) -> int:
