@@ -34,10 +34,18 @@ def is_known(row: Device, tables: Tables) -> bool:
     return row.card.like is None or row.card.like in tables.gpus
 
 
-def named(gpu_id: str, hardware: Hardware, tables: Tables) -> Gpu:
-    """The card that a plan names by id: the first row of that name, else the table's."""
-    row = next((row for row in hardware.devices if row.gpu == gpu_id), None)
-    return gpu_of(row, tables) if row is not None else gpu_for(gpu_id, tables)
+def gpu_at(index: int, hardware: Hardware, tables: Tables) -> Gpu:
+    """The card of the device at an index, counted over all rows.
+
+    Raises:
+        IndexError: There are fewer devices.
+    """
+    left = index
+    for row in hardware.devices:
+        if left < row.count:
+            return gpu_of(row, tables)
+        left -= row.count
+    raise IndexError(index)
 
 
 def own_gpu(gpu_id: str, card: OwnCard, tables: Tables) -> Gpu:

@@ -22,7 +22,7 @@ def field_name(field: str, words: Words) -> str:
         return words(key)
     parts = field.split(".")
     if parts[:2] == ["hardware", "devices"] and len(parts) >= 3:
-        leaf = parts[3] if len(parts) > 3 else "gpu"
+        leaf = ".".join(parts[3:]) or "gpu"
         if words.has(f"field.device.{leaf}"):
             return words("field.device.row", row=int(parts[2]) + 1, name=words(f"field.device.{leaf}"))
     return field or words("field.document")

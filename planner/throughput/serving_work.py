@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.cards import named
+from planner.cards import gpu_at
 from planner.hardware import Gpu, Tables
 from planner.ledger import Category, Ledger
 from planner.memory.kv_cache import GROWING, element_bytes, model_shapes
@@ -144,7 +144,7 @@ def server_of(plan: Plan, tables: Tables) -> Server:
     model = plan.model
     stages = {device.stage: device for device in reversed(plan.devices)}
     devices = tuple(stages[key] for key in sorted(stages))
-    gpus = tuple(named(d.gpu_id, plan.resolved.hardware, tables) for d in devices)
+    gpus = tuple(gpu_at(d.indices[0], plan.resolved.hardware, tables) for d in devices)
     peer, is_fabric = ln.peer_link(gpus[0], plan.resolved.hardware.links)
     return Server(
         scenario=plan.resolved,

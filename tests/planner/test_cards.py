@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hardware_db import load_tables
-from planner.cards import gpu_of, named
+from planner.cards import gpu_at, gpu_of
 from planner.estimate import plan
 from planner.hardware import gpu_for
 from planner.issues import ScenarioError
@@ -107,4 +107,4 @@ def test_a_link_carries_the_description() -> None:
     again, issues = decode(encode(question))
     assert not issues
     assert again == question
-    assert named("next card", question.hardware, load_tables()).memory_nominal_gb == 288
+    assert gpu_at(3, question.hardware, load_tables()).memory_nominal_gb == 288

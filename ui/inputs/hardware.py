@@ -9,6 +9,7 @@ from planner.units import gib, gib_bytes
 from ui.catalog import gpu, gpu_labels
 from ui.document import Document, get, put
 from ui.inputs.desk import Desk
+from ui.inputs.own_card import OWN, begun, draw_own_card
 from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.numbers import gib_as_typed
 from ui.state import bind, edit
@@ -40,9 +41,9 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
     path = f"{ROWS}.{index}"
     visible: Any = "visible" if index == 0 else "collapsed"
     gpu_id = desk.get(f"{path}.gpu")
-    kind = _kind(gpu_id)
+    kind = OWN if desk.get(f"{path}.card") is not None else _kind(gpu_id)
     labels = gpu_labels()
-    options = [*labels, GENERIC, UNKNOWN]
+    options = [*labels, GENERIC, OWN, UNKNOWN]
     if kind not in options:
         options.insert(0, kind)
     place = words("hardware.row", n=index + 1)
@@ -55,10 +56,12 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
             words("field.device.gpu") if index == 0 else words("hardware.gpu_of", row=place),
             options,
             format_func=lambda option: (
-                words(f"hardware.{option}") if option in (GENERIC, UNKNOWN) else labels.get(option, option)
+                words(f"hardware.kind.{option}")
+                if option in (GENERIC, OWN, UNKNOWN)
+                else labels.get(option, option)
             ),
             label_visibility=visible,
-            key=bind(f"{path}.gpu", kind, _gpu_writer(index), options),
+            key=bind(f"{path}.gpu", kind, _gpu_writer(index, words("hardware.own.first")), options),
         )
         st.number_input(
             words("field.device.count") if index == 0 else words("hardware.count_of", row=place),
@@ -82,6 +85,8 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
             format="%.2f",
             key=bind(f"{path}.size", _size_gib(desk, index), _size_writer(index)),
         )
+    if kind == OWN:
+        draw_own_card(desk, path, place)
     desk.messages(path)
 
 
@@ -131,10 +136,13 @@ def _size_gib(desk: Desk, index: int) -> float | None:
     return float(digits) if digits.isdecimal() else None
 
 
-def _gpu_writer(index: int) -> Any:
+def _gpu_writer(index: int, own_name: str) -> Any:
     def write(document: Document, kind: Any) -> Document:
+        path = f"{ROWS}.{index}"
+        if kind == OWN:
+            return begun(document, path, str(get(document, f"{path}.gpu")), own_name)
         gpu_id = f"{GENERIC}-{FIRST_SIZE_GIB}gb" if kind == GENERIC else kind
-        return _in_row(document, index, gpu=gpu_id, memory_bytes=None, free_bytes=None)
+        return _in_row(document, index, gpu=gpu_id, card=None, memory_bytes=None, free_bytes=None)
 
     return write
 
