@@ -16,10 +16,27 @@ def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple
     """The scenario with every default of its runtime filled in, and the (field, value) pairs that were.
 
     Only fields that are None are filled; a block that is absent altogether (such as `adapter`) stays absent.
+    Stages laid out by hand say how many there are, how wide, and in how many copies.
     """
+    scenario = apply(scenario, _of_stages(scenario))
     defaults = profile_for(scenario.runtime.name).defaults(scenario, model)
     filled = {path: value for path, value in defaults.items() if _is_absent(scenario, path)}
     return apply(scenario, filled), tuple((path, str(value)) for path, value in filled.items())
+
+
+def _of_stages(scenario: Scenario) -> dict[str, Value]:
+    """Degrees that stages laid out by hand imply: their number, their width where it is one, their copies."""
+    parallel = scenario.parallel
+    if not parallel.stages:
+        return {}
+    widths = {stage.tensor for stage in parallel.stages}
+    first = parallel.stages[0]
+    copies = max(1, len(first.devices) // (first.tensor * parallel.context))
+    return {
+        "parallel.pipeline": len(parallel.stages),
+        "parallel.data": parallel.data or copies,
+        "parallel.tensor": widths.pop() if len(widths) == 1 else 1,
+    }
 
 
 def apply(scenario: Scenario, changes: dict[str, Value]) -> Scenario:

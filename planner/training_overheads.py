@@ -161,7 +161,7 @@ def runtime_entries(share: Share, scenario: Scenario, tables: Tables) -> list[En
     workspace = runtime.cublas_workspace_bytes(share.gpu)
     context = runtime.context_bytes(share.gpu, tables)
     parallel = scenario.parallel
-    degrees = (share.data, parallel.tensor, parallel.pipeline, parallel.context, parallel.expert)
+    degrees = (share.data, share.tensor, share.num_stages, share.context, parallel.expert)
     communicators = sum(1 for degree in degrees if degree > 1)
     each = runtime.nccl_bytes(1, tables)
     return [

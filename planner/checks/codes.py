@@ -97,6 +97,8 @@ _PARALLEL = {
     "stage_tensor_splits_devices": _code(ERROR, "given", "devices"),
     "zero_with_pipeline": _code(ERROR, "given", "pipeline"),
     "copies_divided": _code(ERROR, "given", "allowed"),
+    "stage_copies": _code(ERROR, "given", "tensor", "data", "context"),
+    "stage_tensor_mixes_cards": _code(WARNING, "given"),
     "offload_needs_sharding": _code(ERROR, "given", "allowed"),
 }
 

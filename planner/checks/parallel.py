@@ -8,6 +8,8 @@ from planner.checks.question import Question
 from planner.checks.words import divisors, listed
 from planner.issues import Issue
 from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
+from planner.placement import expand_devices
+from planner.scenario import Stage
 
 ENDS = 2
 """Embedding and loss may take the place of a layer in a chunk of their own (Megatron's pipeline split)."""
@@ -177,10 +179,30 @@ def check_stages(question: Question) -> Iterator[Issue]:
     total, layers = sum(stage.layers for stage in stages), question.model.num_layers
     if total != layers:
         yield make("stages_layers_sum", "parallel.stages", given=total, layers=layers)
-    if question.given("parallel.pipeline") and question.parallel.pipeline != len(stages):
-        yield make(
-            "stages_pipeline", "parallel.pipeline", given=question.parallel.pipeline, stages=len(stages)
-        )
+    asked = question.asked.parallel.pipeline
+    if question.given("parallel.pipeline") and asked != len(stages):
+        yield make("stages_pipeline", "parallel.pipeline", given=asked, stages=len(stages))
+    if not missing and len(seen) == sum(len(stage.devices) for stage in stages):
+        yield from _stage_copies(question, stages)
+
+
+def _stage_copies(question: Question, stages: tuple[Stage, ...]) -> Iterator[Issue]:
+    """Every stage is held as often as every other, and the ranks that divide its matrices are equal cards."""
+    context, copies = question.parallel.context, question.parallel.data
+    rows = expand_devices(question.resolved)
+    for i, stage in enumerate(stages):
+        width = stage.tensor * context
+        if len(stage.devices) % stage.tensor or max(stage.devices) >= len(rows):
+            continue
+        if len(stage.devices) != width * (copies or 1):
+            field = f"parallel.stages.{i}.devices"
+            given = len(stage.devices)
+            yield make("stage_copies", field, given=given, tensor=stage.tensor, data=copies, context=context)
+        groups = [stage.devices[n : n + stage.tensor] for n in range(0, len(stage.devices), stage.tensor)]
+        mixed = [kinds for group in groups if len(kinds := {rows[device].gpu for device in group}) > 1]
+        if mixed:
+            field = f"parallel.stages.{i}.devices"
+            yield make("stage_tensor_mixes_cards", field, given=listed(sorted(mixed[0])))
 
 
 def check_experts(question: Question) -> Iterator[Issue]:

@@ -346,6 +346,7 @@ def test_stages_laid_out_by_hand() -> None:
     assert stages(([0, 1, 2, 3], 40), ([3, 4, 5, 6, 7], 40)) == {"stages_device_twice"}
     assert stages(([0, 1, 2, 3], 40), ([4, 5, 6, 7, 8], 40)) == {"stages_device_outside"}
     assert stages(([0, 1, 2, 3], 40), ([4, 5, 6, 7], 39)) == {"stages_layers_sum"}
+    assert stages(([0, 1, 2, 3, 4], 40), ([5, 6, 7], 40)) == {"stage_copies"}
 
 
 def test_serving_copies_kv_heads_where_training_cannot() -> None:
