@@ -13,8 +13,9 @@ from planner.plan_types import Plan
 from planner.validation import parse_scenario
 
 Unit = Literal[
-    "bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags", "s", "days", "months", "usd"
-]
+    "bytes", "bytes_per_s", "frac", "ratio", "count", "number", "flags", "s", "days", "months", "usd",
+    "bits", "tokens_per_s",
+]  # fmt: skip
 
 
 class Outcome(StrEnum):
@@ -36,6 +37,8 @@ class Figure:
         unit: Of both.
         formula: How it was found, in symbols; empty where a whole plan was made.
         symbols: Each symbol with its value.
+        detail: What the figure is about where its name cannot say it: a key of a file, a card.
+        reference: Key into `planner.references` where the number is a published one.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Figure:
     unit: Unit
     formula: str = ""
     symbols: tuple[Symbol, ...] = ()
+    detail: str = ""
+    reference: str = ""
 
     @property
     def error_frac(self) -> float | None:
@@ -98,3 +103,8 @@ def refusal(document: Mapping[str, Any], tables: Tables) -> tuple[str, ...]:
     except ScenarioError as error:
         return tuple(issue.code for issue in error.issues)
     return ()
+
+
+def cautions(document: Mapping[str, Any], tables: Tables) -> tuple[str, ...]:
+    """Codes of the warnings and notes that the plan of a job carries."""
+    return tuple(issue.code for issue in planned(document, tables).issues)

@@ -67,6 +67,12 @@ REFERENCES: dict[str, Reference] = {
         f"{_LLAMA}docs/gguf.md",
         "docs",
     ),
+    "checkpoint_headers": Reference(
+        "safetensors and GGUF headers",
+        "every tensor's type, shape and place in the file, read without the tensors",
+        "https://huggingface.co/docs/safetensors/index#format",
+        "docs",
+    ),
     "vllm_rotary_embedding": Reference(
         "vLLM RotaryEmbedding",
         "cos_sin_cache: positions x rotary width, linear scaling stretches it",
@@ -222,5 +228,11 @@ REFERENCES: dict[str, Reference] = {
         "DynamicCache",
         "https://huggingface.co/docs/transformers/kv_cache",
         "docs",
+    ),
+    "awq_paper": Reference(
+        "AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration",
+        "table 4: perplexity of Llama-2-7B on WikiText-2, groups of 128",
+        "https://arxiv.org/abs/2306.00978",
+        "paper",
     ),
 }

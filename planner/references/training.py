@@ -297,4 +297,10 @@ REFERENCES: dict[str, Reference] = {
     "defaults_unsloth": _source(
         "Unsloth", "`FastLanguageModel.get_peft_model`", "https://github.com/unslothai/unsloth"
     ),
+    "cudnn_convolutions": Reference(
+        "NVIDIA cuDNN: cudnnConvolutionFwdAlgo_t",
+        "CUDNN_CONVOLUTION_FWD_ALGO_GEMM forms the matrix of the input in memory; benchmark mode may choose it",
+        "https://docs.nvidia.com/deeplearning/cudnn/backend/v9.0.0/api/cudnn-cnn-library.html",
+        "docs",
+    ),
 }
