@@ -1,4 +1,4 @@
-"""Claims about formats, serving, the allocator, settings, stages (SEEDS G8, G11, G15-17, G20, G23, G26, G28-32, G35)."""
+"""Claims on formats, serving, the allocator, settings, stages (SEEDS G8, G11, G15-17, G20, G23, G26, G28-32, G35)."""
 
 import pytest
 
