@@ -15,12 +15,12 @@ SHOWN: Final = {
     "enable_kv_cache_sharing": True,
     "zero_optimization": {
         "stage": 2,
-        "stage3_max_live_parameters": 1e9,
+        "stage3_max_live_parameters": 500_000_000,
         "offload_params_path": "/local_nvme",
         "offload_optimizer": {
             "device": "cpu",
             "pin_memory": True,
-            "offload_buffer_size": 1e9,
+            "offload_buffer_size": 500_000_000,
             "offload_optimizer_threads": 4,
         },
     },
