@@ -85,7 +85,7 @@ def outcome(found: object, words: Words) -> None:
             st.html(f'<div class="msg tight">{trouble(found, words)}</div>')
         quiet = [remark.key for remark in found.remarks if remark.reason == "no_memory"]
         if quiet:
-            st.html(f'<div class="p m">{words.html("import.quiet", keys=", ".join(quiet))}</div>')
+            st.html(f'<div class="p m">{words.html("import.quiet", keys=words.listed(quiet))}</div>')
     elif isinstance(found, tuple):
         for issue in found:
             st.html(f'<div class="msg bad" role="alert">{issue_html(issue, words)}</div>')

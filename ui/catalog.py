@@ -4,8 +4,8 @@ from functools import cache
 
 from planner.hardware import Gpu
 from ui.answers import tables
+from ui.counts import short_count
 from ui.names import card_name, short_model_name
-from ui.numbers import short_count
 from ui.words import Words, words_for
 
 
@@ -30,6 +30,6 @@ def gpu(gpu_id: str) -> Gpu | None:
 def _model_label(model_id: str, words: Words) -> str:
     row = tables().models[model_id]
     total = row["params_total"]
-    count = short_count(total) if isinstance(total, int) else ""
+    count = short_count(total, words) if isinstance(total, int) else ""
     kind = "moe" if row.get("num_experts") else "dense"
     return words("model.label", name=short_model_name(model_id), count=count, kind=words(f"model.{kind}"))

@@ -88,7 +88,7 @@ def refusals(refused: tuple[Refusal, ...], words: Words) -> list[Safe]:
     lines = [refusal(target, problem, words) for target, problem in refused if problem.code != "runtime"]
     for _, problem in refused:
         if problem.code == "runtime":
-            names = ", ".join(words(f"export.target.{target}") for target in others)
+            names = words.listed(words(f"export.target.{target}") for target in others)
             given = _named(problem.given, words)
             return [*lines, words.html("export.refused.runtime", target=names, given=given)]
     return lines

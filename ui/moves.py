@@ -40,8 +40,10 @@ def _host(plan: Plan, words: Words) -> str:
     if not plan.host.memory_bytes and not plan.host.nvme_bytes:
         return words.html("moves.host.nothing")
     key = "moves.host.unified" if plan.host.unified else "moves.host.each"
-    disk = words.html("moves.host.disk", gib=gib1(plan.host.nvme_bytes)) if plan.host.nvme_bytes else ""
-    return f"{words.html(key, gib=gib1(plan.host.memory_bytes))} {disk}"
+    said = [words.html(key, gib=gib1(plan.host.memory_bytes))]
+    if plan.host.nvme_bytes:
+        said.append(words.html("moves.host.disk", gib=gib1(plan.host.nvme_bytes)))
+    return words.sentences(said)
 
 
 def _loading_table(plan: Plan, words: Words) -> str:

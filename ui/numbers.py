@@ -12,7 +12,6 @@ MINUS: Final = "\u2212"
 DASH: Final = "\u2013"
 TIMES: Final = "\u00d7"
 NARROW: Final = "\u202f"
-_STEPS = (("T", 1_000_000_000_000), ("B", 1_000_000_000), ("M", 1_000_000), ("K", 1_000))
 
 
 def gib1(amount_bytes: int | float) -> str:
@@ -51,16 +50,6 @@ def whole(number: int | float) -> str:
 def percent(fraction: float) -> str:
     """A share as a whole percentage."""
     return f"{_plain(fraction * 100, 0)}\u00a0%"
-
-
-def short_count(number: int) -> str:
-    """Three significant digits and a letter: 8.03 B."""
-    for letter, size in _STEPS:
-        if number >= size:
-            value = number / size
-            decimals = 2 if value < 10 else 1 if value < 100 else 0
-            return f"{value:.{decimals}f}\u00a0{letter}"
-    return whole(number)
 
 
 def short_tokens(tokens: int) -> str:

@@ -100,7 +100,7 @@ def _working_row(entry: Entry, device: DevicePlan, words: Words) -> list[str]:
     phases = (
         words("working.always")
         if len(alive) == len(device.ledger.phases)
-        else ", ".join(words(f"phase.{phase.value}.name") for phase in alive)
+        else words.listed(words(f"phase.{phase.value}.name") for phase in alive)
     )
     name = words(f"entry.{entry.name}")
     if entry.estimate:

@@ -1,4 +1,4 @@
-"""What the sidebar has above and below the form: undo and redo, and the unit of sizes."""
+"""What the sidebar has above and below the form: undo and redo, the unit of sizes, the language."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,13 +7,14 @@ import streamlit as st
 
 from ui.document import Document
 from ui.history import History, recorded, redone, undone
-from ui.language import prefer_unit, preferred_unit
+from ui.language import prefer_language, prefer_unit, preferred_unit
 from ui.state import edit
 from ui.units import Unit
-from ui.words import Words
+from ui.words import Words, languages, words_for
 
 _HISTORY: Final = "history"
 _UNIT_CHOICE: Final = "unit_choice"
+_LANGUAGE_CHOICE: Final = "language_choice"
 
 
 def remember(document: Document) -> None:
@@ -55,6 +56,20 @@ def draw_unit(words: Words) -> None:
     )
 
 
+def draw_language(words: Words) -> None:
+    """The language of the page, each by its own name."""
+    if st.session_state.get(_LANGUAGE_CHOICE) != words.language:
+        st.session_state[_LANGUAGE_CHOICE] = words.language
+    st.segmented_control(
+        words("language.label"),
+        languages(),
+        format_func=lambda code: words_for(code)("language.name"),
+        required=True,
+        key=_LANGUAGE_CHOICE,
+        on_change=_take_language,
+    )
+
+
 def _history() -> History:
     found: History = st.session_state.get(_HISTORY, History())
     return found
@@ -73,3 +88,7 @@ def _step(move: Callable[[History], History]) -> None:
 
 def _take_unit() -> None:
     prefer_unit(Unit(st.session_state[_UNIT_CHOICE]))
+
+
+def _take_language() -> None:
+    prefer_language(st.session_state[_LANGUAGE_CHOICE])

@@ -5,8 +5,9 @@ from typing import Final
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
 from ui.changes import Outcome
+from ui.counts import short_count
 from ui.names import card_name, short_model_name
-from ui.numbers import DASH, TIMES, gib1, percent, ranges, short_count, signed_gib, whole
+from ui.numbers import DASH, TIMES, gib1, percent, ranges, signed_gib, whole
 from ui.words import Safe, Words
 
 TAG: Final = {
@@ -31,7 +32,7 @@ def scenario_sentence(plan: Plan, words: Words) -> Safe:
         *_size(plan, words),
         words.html("scenario.runtime", runtime=words(f"runtime.{asked.runtime.name}")),
     ]
-    return Safe(", ".join(parts))
+    return Safe(words("scenario.between").join(parts))
 
 
 def headline(plan: Plan, words: Words) -> Safe:
@@ -100,7 +101,7 @@ def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Wor
         first = words.html("why.unknown_card", **facts)
     else:
         first = words.html("why.known_card", usable=gib1(worst.usable_bytes), **facts)
-    return Safe(f"{first} {_next_move(plan, found, best, words)}")
+    return words.sentences([first, _next_move(plan, found, best, words)])
 
 
 def gpu_name(device: DevicePlan, words: Words) -> str:
@@ -147,7 +148,7 @@ def known_line(plan: Plan, words: Words) -> Safe:
     notes = [words.html("known.usable", source=words(f"known.usable_source.{plan.worst.usable_source}"))]
     if plan.model.approximate:
         notes.append(words.html("known.approximate"))
-    return Safe(" ".join([text, *notes]))
+    return words.sentences([text, *notes])
 
 
 def _cards(plan: Plan) -> str:
@@ -286,11 +287,11 @@ def _last_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
         return words.html("strip.kv_tokens"), value, below
     total = plan.model.params_total
     share = percent(plan.trainable_params / total) if total else DASH
-    value = words.html("strip.count", value=short_count(plan.trainable_params))
+    value = words.html("strip.count", value=short_count(plan.trainable_params, words))
     return (
         words.html("strip.trainable"),
         value,
-        words.html("strip.of_params", share=share, total=short_count(total)),
+        words.html("strip.of_params", share=share, total=short_count(total, words)),
     )
 
 

@@ -4,7 +4,7 @@
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -55,6 +55,27 @@ class Words:
         form = "one" if number == 1 else "other"
         return self(f"{key}.{form}", n=f"{number:,}", **params)
 
+    def listed(self, items: Iterable[str]) -> str:
+        """Items after one another: `a, b, c`."""
+        return self("join.list").join(items)
+
+    def both(self, items: Sequence[str]) -> str:
+        """Items that belong together: `a, b and c`."""
+        *first, last = items
+        return self("join.last").join([self.listed(first), last] if first else [last])
+
+    def clauses(self, items: Iterable[str]) -> str:
+        """Parts of a sentence that hold commas themselves: `a, b; c`."""
+        return self("join.clause").join(items)
+
+    def sentences(self, items: Iterable[str]) -> Safe:
+        """Whole sentences after one another, as HTML; what is not `Safe` is escaped."""
+        return Safe(self("join.sentence").join(map(escaped, items)))
+
+    def text(self, items: Iterable[str]) -> str:
+        """Whole sentences after one another, as plain text."""
+        return self("join.sentence").join(items)
+
     def has(self, key: str) -> bool:
         """Whether the file has words for a key."""
         return key in self._table
@@ -82,9 +103,16 @@ def languages() -> tuple[str, ...]:
 
 @cache
 def words_for(language: str) -> Words:
-    """The words of a language; English where there is no file for it."""
-    path = _FOLDER / f"{language}.toml" if language in languages() else _FOLDER / f"{FALLBACK}.toml"
-    return Words(path.stem, flatten(tomllib.loads(path.read_text(encoding="utf-8"))))
+    """The words of a language; English where there is no file for it, and for a key that it lacks."""
+    if language not in languages():
+        return words_for(FALLBACK)
+    return Words(language, own_words(FALLBACK) | own_words(language))
+
+
+def own_words(language: str) -> dict[str, str]:
+    """What the file of a language holds, by dotted key."""
+    path = _FOLDER / f"{language}.toml"
+    return flatten(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
 def flatten(tree: Mapping[str, object], prefix: str = "") -> dict[str, str]:

@@ -33,7 +33,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ui/inputs/workload.py", "_training"): "the step of a field, in tokens",
     ("ui/limits.py", "LONGEST_SEQUENCE"): "tokens",
     ("ui/limits.py", "token_steps"): "tokens",
-    ("ui/numbers.py", "_STEPS"): "the letters T, B, M and K for counts of anything",
     ("ui/numbers.py", "short_tokens"): "tokens, which come in powers of two",
 }
 

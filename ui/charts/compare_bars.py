@@ -43,4 +43,4 @@ def alternative(rows: Sequence[Row], words: Words) -> str:
         )
         for letter, _, device in rows
     ]
-    return " ".join(parts)
+    return words.text(parts)

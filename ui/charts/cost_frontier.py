@@ -65,7 +65,7 @@ def alternative(rows: Sequence[Row], best: Sequence[Row], words: Words) -> str:
     """The figure in words."""
     if not best:
         return words("cost.chart.alt_none", n=len(rows))
-    listed = "; ".join(
+    listed = words.clauses(
         words(
             "cost.chart.alt_point", cards=job_text(row), usd=usd(_y(row)), gib=gib1(row.headroom_bytes or 0)
         )

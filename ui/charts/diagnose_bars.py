@@ -82,7 +82,8 @@ def alternative(layers: Layers, request_bytes: int | None, words: Words) -> str:
     free = layers.bytes("free")
     if request_bytes is None or free is None:
         return said
-    return f"{said} {words('diagnose.chart.alt_request', request=gib2(request_bytes), free=gib2(free))}"
+    asked = words("diagnose.chart.alt_request", request=gib2(request_bytes), free=gib2(free))
+    return words.text([said, asked])
 
 
 def _track(fig: Any, y: int, total: int) -> None:

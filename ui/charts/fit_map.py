@@ -69,7 +69,7 @@ def alternative(grid: FitGrid, words: Words) -> str:
             if fitting
             else words("chart.map_alt_none", size=whole(size))
         )
-    return " ".join(parts)
+    return words.text(parts)
 
 
 def _row(grid: FitGrid, i: int, words: Words) -> str:

@@ -116,7 +116,7 @@ def alternative(plan: Plan, words: Words, most: int = 6) -> str:
             lines.append(
                 words("chart.bar_alt", gpu=gpu, needs=gib1(group.peak_bytes), usable=gib1(group.usable_bytes))
             )
-    return " ".join(lines)
+    return words.text(lines)
 
 
 def categories_at_peak(plan: Plan) -> tuple[Category, ...]:

@@ -60,7 +60,7 @@ def part_bars(pairs: tuple[Pair, ...], words: Words, decimals: int) -> Any:
 
 def alternative(pairs: tuple[Pair, ...], words: Words, decimals: int) -> str:
     """The figure in words."""
-    parts = "; ".join(
+    parts = words.clauses(
         words(
             "measure.parts.part_alt",
             part=_name(pair, words),

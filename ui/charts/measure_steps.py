@@ -105,7 +105,7 @@ def alternative(result: Result, words: Words) -> str:
     seen: dict[Phase, Span] = {}
     for span in spans(result):
         seen.setdefault(span.phase, span)
-    phases = "; ".join(
+    phases = words.clauses(
         words(
             "measure.steps.phase_alt",
             phase=words(f"phase.{span.phase.value}.name"),

@@ -57,7 +57,7 @@ def spread(score: Published, words: Words) -> Any:
 
 def alternative(score: Published, words: Words) -> str:
     """The figure in words."""
-    rows = "; ".join(
+    rows = words.clauses(
         words(
             "method.spread.alt_row",
             runtime=words(f"runtime.{row.runtime}"),

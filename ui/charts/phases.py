@@ -119,7 +119,7 @@ def panel(device: DevicePlan, words: Words, *, top: float, wide: bool) -> Safe:
 
 def alternative(device: DevicePlan, words: Words) -> str:
     """The panel in words."""
-    phases = ", ".join(
+    phases = words.listed(
         words("chart.phase_alt", phase=words(f"phase.{p.value}.name"), gib=gib1(device.ledger.phase_bytes(p)))
         for p in device.ledger.phases
     )

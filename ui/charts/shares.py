@@ -59,6 +59,6 @@ def shares(bars: Sequence[Bar], words: Words) -> Any:
 
 def alternative(bars: Sequence[Bar], words: Words) -> str:
     """The figure in words."""
-    return "; ".join(
+    return words.clauses(
         words("requests.chart.share", name=name, share=percent(share)) for name, share, _ in bars
     )

@@ -154,7 +154,7 @@ def alternative(points: Sequence[Point], words: Words) -> str:
             most[span.phase.value] = max(most.get(span.phase.value, 0), here)
     if not most:
         return words("trace.chart.alt_recorded", **facts)
-    phases = ", ".join(
+    phases = words.listed(
         words("chart.phase_alt", phase=words(f"phase.{name}.name"), gib=_text(size))
         for name, size in most.items()
     )

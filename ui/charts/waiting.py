@@ -80,7 +80,7 @@ def alternative(curves: Mapping[str, Sequence[Waited]], words: Words) -> str:
                 seconds=f"{most.mean_latency_s:.2f}",
             )
         )
-    return "; ".join(said)
+    return words.clauses(said)
 
 
 def _ticks(low: float, high: float) -> list[float]:

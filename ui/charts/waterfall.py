@@ -34,7 +34,7 @@ def alternative(found: Effects, words: Words) -> str:
             words("waterfall.alt_step", name=_name(step, words), change=change, gib=gib1(step.peak_bytes))
         )
         before = step.peak_bytes
-    return " ".join(parts)
+    return words.text(parts)
 
 
 def _name(step: Step, words: Words) -> str:

@@ -77,7 +77,7 @@ def written_text(path: str, value: str, words: Words) -> str:
     if value in _WRITTEN:
         known = _WRITTEN[value]
         return DASH if known is None else option_text(path, known, words)
-    return ", ".join(option_text(path, item, words) for item in value.split(", "))
+    return words.listed(option_text(path, item, words) for item in value.split(", "))
 
 
 def option_text(path: str, value: Any, words: Words) -> str:

@@ -11,8 +11,9 @@ from ui.compare.fields import FieldChange, field_changes
 from ui.compare.reasons import Reason, reasons
 from ui.compare.sides import Answered, Side, at_peak, categories
 from ui.compare.values import change_text, value_text
+from ui.counts import short_count
 from ui.issue_words import field_name, issue_html
-from ui.numbers import DASH, gib1, gib2, short_count, signed_gib, symbol_value, whole
+from ui.numbers import DASH, gib1, gib2, signed_gib, symbol_value, whole
 from ui.words import Safe, Words
 
 MOST_NAMED: Final = 3
@@ -74,9 +75,9 @@ def why(sides: Sequence[Answered], words: Words) -> Safe:
         named = [change_text(change, first.plan, side.plan, words) for change in asked[:MOST_NAMED]]
         key = "compare.why.more" if len(asked) > MOST_NAMED else "compare.why.all"
         sentences.append(
-            words.html(key, name=side.letter, changes="; ".join(named), n=whole(len(asked) - MOST_NAMED))
+            words.html(key, name=side.letter, changes=words.clauses(named), n=whole(len(asked) - MOST_NAMED))
         )
-    return Safe(" ".join(sentences))
+    return words.sentences(sentences)
 
 
 def cell(side: Side, words: Words) -> tuple[Safe, Safe, Safe]:
@@ -117,7 +118,7 @@ def differences_note(sides: Sequence[Answered], words: Words) -> str:
         )
         for side in sides
     ]
-    return words("compare.differences_phases", phases=", ".join(named))
+    return words("compare.differences_phases", phases=words.listed(named))
 
 
 def known_line(sides: Sequence[Answered], words: Words) -> Safe:
@@ -129,7 +130,7 @@ def known_line(sides: Sequence[Answered], words: Words) -> Safe:
         return next(iter(lines))
     return Safe(
         "<br>".join(
-            words.html("compare.known", letters=", ".join(letters), line=line)
+            words.html("compare.known", letters=words.listed(letters), line=line)
             for line, letters in lines.items()
         )
     )
@@ -215,14 +216,14 @@ def because(category: Category, sides: Sequence[Answered], words: Words) -> Safe
         found = reasons(first, side, category, field_changes(first.plan, side.plan))
         told.append((side.letter, [reason_text(reason, first, side, words) for reason in found]))
     if len(told) < 2:
-        return words.html("compare.reasons", text="; ".join(told[0][1] if told else []))
+        return words.html("compare.reasons", text=words.clauses(told[0][1] if told else []))
     shared = [text for text in told[0][1] if text in told[1][1]]
     pieces = list(shared)
     for letter, texts in told:
         own = [text for text in texts if text not in shared]
         if own:
-            pieces.append(words("compare.in_side", letter=letter, text=", ".join(own)))
-    return words.html("compare.reasons", text="; ".join(pieces))
+            pieces.append(words("compare.in_side", letter=letter, text=words.listed(own)))
+    return words.html("compare.reasons", text=words.clauses(pieces))
 
 
 def reason_text(reason: Reason, first: Answered, second: Answered, words: Words) -> str:
@@ -238,8 +239,8 @@ def reason_text(reason: Reason, first: Answered, second: Answered, words: Words)
         f"compare.reason.{_reason_key(reason)}",
         entry=words(f"entry.{reason.entry}"),
         symbol=reason.symbol,
-        before=_ratio(reason.before) if reason.kind == "each" else _value(reason.before),
-        after=_ratio(reason.after) if reason.kind == "each" else _value(reason.after),
+        before=_ratio(reason.before) if reason.kind == "each" else _value(reason.before, words),
+        after=_ratio(reason.after) if reason.kind == "each" else _value(reason.after, words),
         before_gpu=verdict.gpu_name(first.worst, words),
         after_gpu=verdict.gpu_name(second.worst, words),
         before_phase=words(f"phase.{first.worst.peak_phase.value}.name"),
@@ -251,8 +252,8 @@ def _reason_key(reason: Reason) -> str:
     return f"symbol_{reason.symbol}" if reason.kind == "symbol" and reason.symbol in COUNTED else reason.kind
 
 
-def _value(value: float) -> str:
-    return short_count(int(value)) if value >= SHORTEST_COUNT else symbol_value(value)
+def _value(value: float, words: Words) -> str:
+    return short_count(int(value), words) if value >= SHORTEST_COUNT else symbol_value(value)
 
 
 def _ratio(value: float) -> str:

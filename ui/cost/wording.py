@@ -116,7 +116,7 @@ def run(rows: Sequence[Row], tokens: float | None, today: date, words: Words) ->
         low=usd(found.low_usd or 0.0),
         high=usd(found.high_usd or 0.0),
     )
-    return Safe(f"{first} {whole_run} {_allowance(spot, words)}".rstrip())
+    return words.sentences(filter(None, [first, whole_run, _allowance(spot, words)]))
 
 
 def _allowance(spot: Spot | None, words: Words) -> str:
@@ -198,7 +198,7 @@ def short_rows(shorts: Sequence[Short], words: Words) -> list[tuple[str, Safe, s
         (
             _short_cards(short),
             Safe(f'<span class="bad">{gib1(short.short_bytes)}</span>'),
-            words(f"category.{short.largest.value}").lower(),
+            words(f"part.{short.largest.value}"),
         )
         for short in shorts
     ]
@@ -213,7 +213,7 @@ def foot(rows: Sequence[Row], today: date, words: Words) -> Safe:
         oldest, newest = (day(text, words) for text in span)
         parts.append(words.html("cost.foot.dates", oldest=oldest, newest=newest, old=whole(old)))
     parts.append(words.html("cost.foot.kinds"))
-    return Safe(" ".join(parts))
+    return words.sentences(parts)
 
 
 def _count(rows: Sequence[Row], status: Status) -> int:
@@ -273,7 +273,7 @@ def _lacking(row: Row) -> dict[str, str]:
 
 def _line(reason: Reason, rows: Sequence[Row], message: Safe, words: Words) -> Safe:
     names = list(dict.fromkeys(card_name(choice.card_of(row)) for row in rows))
-    listed = ", ".join(names[:MOST_NAMES])
+    listed = words.listed(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
         listed = words("cost.reason.more", names=listed, n=whole(len(names) - MOST_NAMES))
     return words.html(

@@ -82,7 +82,7 @@ def _quantized(_: Document, plan: Plan, words: Words) -> str:
     formats.append(asked.serving.kv_cache)
     named = sorted({name for name in formats if name and name not in {"bf16", "fp16", "fp32"}})
     key = "here" if named else "none"
-    return words.html(f"diagnose.trouble.quantized.{key}", formats=", ".join(named))
+    return words.html(f"diagnose.trouble.quantized.{key}", formats=words.listed(named))
 
 
 def _outside(_: Document, plan: Plan, words: Words) -> str:

@@ -9,7 +9,8 @@ from planner.diagnose.tensors import Tensor
 from planner.ledger import Category
 from ui import parts
 from ui.charts.diagnose_bars import COLORS, HATCHED
-from ui.numbers import DASH, TIMES, gib2, percent, short_count, whole
+from ui.counts import short_count
+from ui.numbers import DASH, TIMES, gib2, percent, whole
 from ui.tokens import variable
 from ui.words import Safe, Words
 
@@ -60,7 +61,7 @@ def reason(found: Diagnosis, words: Words) -> Safe:
         said.append(words.html("diagnose.in_phase", phase=words(f"diagnose.phase.{found.phase}")))
     if not found.why.certain and found.why.cause is not Cause.NOTHING:
         said.append(words.html("diagnose.likely"))
-    return Safe(" ".join(filter(None, said)))
+    return words.sentences(filter(None, said))
 
 
 def _why_key(found: Diagnosis) -> str:
@@ -236,13 +237,13 @@ def how_sure(found: Diagnosis, words: Words) -> Safe:
     said.append(
         words.html(
             "diagnose.sure.read",
-            lines=short_count(reading.num_lines),
+            lines=short_count(reading.num_lines, words),
             records=whole(len(reading.records)),
         )
     )
     if reading.left_out:
         said.append(words.html("diagnose.sure.left_out", n=whole(reading.left_out)))
-    return Safe(" ".join(said))
+    return words.sentences(said)
 
 
 def record_rows(found: Diagnosis, words: Words) -> list[list[str]]:

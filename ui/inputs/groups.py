@@ -20,7 +20,7 @@ def folded(desk: Desk, name: str, summary: Sequence[str], *fields: str) -> Itera
     """
     words = desk.words
     wrong = desk.has_error(*fields)
-    title = words("group.with_summary", name=words(f"group.{name}"), summary=", ".join(summary))
+    title = words("group.with_summary", name=words(f"group.{name}"), summary=words.listed(summary))
     label = words("group.wrong", title=title) if wrong else title
     with st.expander(
         label if summary else words(f"group.{name}"), key=f"group_{name}", type="compact", expanded=wrong

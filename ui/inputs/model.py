@@ -7,9 +7,9 @@ import streamlit as st
 from planner.issues import Issue, Severity
 from ui.answers import answer
 from ui.catalog import model_labels
+from ui.counts import short_count
 from ui.document import Document, put
 from ui.inputs.desk import Desk
-from ui.numbers import short_count
 from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 
@@ -100,7 +100,9 @@ def config_errors(config: dict[str, Any]) -> tuple[Issue, ...]:
 def _own_label(desk: Desk) -> str:
     model_type = desk.get("model.config.model_type", "")
     if desk.good is not None and desk.answer.plan is desk.good:
-        return desk.words("model.own", type=model_type, count=short_count(desk.good.model.params_total))
+        return desk.words(
+            "model.own", type=model_type, count=short_count(desk.good.model.params_total, desk.words)
+        )
     return desk.words("model.own_uncounted", type=model_type)
 
 

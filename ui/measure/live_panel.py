@@ -72,7 +72,7 @@ def _progress(run: Run, seen: Snapshot, words: Words) -> None:
     lines = [words.html("measure.progress.elapsed", elapsed=duration(seen.elapsed_s, words), limit=limit)]
     if seen.silent_s is not None and seen.silent_s >= SILENT_FROM_S:
         lines.append(words.html("measure.progress.silent", seconds=whole(seen.silent_s), limit=limit))
-    st.html(f'<div class="p m">{" ".join(lines)}</div>')
+    st.html(f'<div class="p m">{words.sentences(lines)}</div>')
 
 
 def _memory(seen: Snapshot, words: Words) -> None:

@@ -83,7 +83,7 @@ def _left_out(result: Result, decimals: int, words: Words) -> Safe | None:
     compared = result.phase(result.peak) if result.peak is not None else None
     if compared is None or not compared.left_out:
         return None
-    entries = ", ".join(
+    entries = words.listed(
         words("measure.gap.left_out_entry", entry=words(f"entry.{name}"), gib=size(left_bytes, decimals))
         for name, left_bytes, _ in compared.left_out
     )

@@ -217,7 +217,7 @@ def _copy_text(view: View, copy: SmallCopy, words: Words) -> None:
     )
     if is_slow(view) and not view.prepared.refused and view.prepared.too_large is None:
         slow = words.html("measure.small.slow", predicted=gib1(view.prepared.predicted_bytes))
-        text = Safe(f"{slow} {text}")
+        text = words.sentences([slow, text])
     st.html(f'<div class="p">{text}</div>')
 
 
@@ -290,4 +290,4 @@ def _card(device: MachineDevice, words: Words) -> str:
     ]
     if device.gpu_id is None:
         pieces.append(words("measure.here.not_in_table"))
-    return ", ".join(pieces)
+    return words.listed(pieces)

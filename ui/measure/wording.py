@@ -8,6 +8,7 @@ from profiler.documents import Param, Remark
 from profiler.job_types import Snapshot
 from profiler.report import Report
 from ui.compare.values import option_text, written_text
+from ui.counts import short_count
 from ui.issue_words import field_name
 from ui.measure.jobs import ABANDON_AFTER_S, Run
 from ui.measure.machine import Here, Spot
@@ -15,7 +16,7 @@ from ui.measure.result import EQUAL_FRAC, FAIR_FRAC, GOOD_FRAC, Pair, Result
 from ui.measure.sizes import decimals_for, duration, error, size, unsigned_error
 from ui.measure.states import State
 from ui.measure.view import View
-from ui.numbers import DASH, gib1, short_count, whole
+from ui.numbers import DASH, gib1, whole
 from ui.words import Safe, Words
 
 TONES: Final = {
@@ -227,10 +228,10 @@ def result_why(result: Result, words: Words) -> Safe:
         came, expected = phase_while(result.peak.value, words), phase_while(result.expected.value, words)
         sentences.append(words.html("measure.why.other_phase", came=came, expected=expected))
     if len(equal) == len(result.parts):
-        return Safe(" ".join([*sentences, words.html("measure.why.all_equal")]))
+        return words.sentences([*sentences, words.html("measure.why.all_equal")])
     if equal:
         names = [words(f"part.{pair.name}") for pair in equal]
-        listed = words("measure.why.and").join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        listed = words.both(names)
         key = "measure.why.equal_one" if len(equal) == 1 else "measure.why.equal"
         sentences.append(words.html(key, parts=listed[:1].upper() + listed[1:]))
     largest = result.gaps[0]
@@ -239,7 +240,7 @@ def result_why(result: Result, words: Words) -> Safe:
         decimals = decimals_for(result.headline.measured_bytes)
         entry = words(f"measure.bundle.{largest.name}")
         sentences.append(words.html(key, entry=entry, gib=size(abs(largest.gap_bytes), decimals)))
-    return Safe(" ".join(sentences))
+    return words.sentences(sentences)
 
 
 def _equal(pair: Pair, result: Result) -> bool:
@@ -336,7 +337,7 @@ def before_strip(view: View, steps: int, words: Words) -> list[tuple[Safe, Safe,
         (words.html("measure.strip.free"), free, _free_below(spot, words)),
         (
             words.html("measure.strip.params"),
-            Safe(short_count(plan.model.params_total)),
+            Safe(short_count(plan.model.params_total, words)),
             words.html("measure.strip.layers", n=whole(plan.model.num_layers)),
         ),
         (
@@ -384,7 +385,6 @@ def foot(report: Report, words: Words) -> Safe:
         time=clock_time(report.created_at),
     )
     if where.driver:
-        return Safe(
-            f"{text} {words.html('measure.foot.driver', driver=where.driver, cuda=where.cuda or DASH)}"
-        )
+        driver = words.html("measure.foot.driver", driver=where.driver, cuda=where.cuda or DASH)
+        return words.sentences([text, driver])
     return text

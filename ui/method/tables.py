@@ -72,7 +72,7 @@ def in_sample_table(score: Published, words: Words) -> Safe:
         [
             Safe(f"<code>{escape(found.name)}</code>"),
             ", ".join(found.families),
-            ", ".join(words(f"method.metric.{metric}") for metric in found.metrics),
+            words.listed(words(f"method.metric.{metric}") for metric in found.metrics),
             DASH if found.n_rows is None else whole(found.n_rows),
         ]
         for found in score.in_sample

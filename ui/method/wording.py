@@ -56,7 +56,7 @@ def why(plan: Plan, runs: Together, words: Words) -> Safe:
         runtime=words(f"runtime.{plan.resolved.runtime.name}"),
     )
     held = words.html("method.why.held", share=percent(runs.held_frac), n=whole(runs.n))
-    return Safe(f"{tag}&ensp;{known} {held}")
+    return Safe(f"{tag}&ensp;{words.sentences([known, held])}")
 
 
 def strip(score: Published, words: Words) -> list[tuple[str, str, str]]:
@@ -175,7 +175,7 @@ def verified_notes(words: Words) -> list[Safe]:
 
 def refused_notes(num_pipelines: int, words: Words) -> list[Safe]:
     """What is refused with a lower bound instead of guessed."""
-    keys = ", ".join(f"<code>{key}</code>" for key in REFUSED_KEYS)
+    keys = words.listed(f"<code>{key}</code>" for key in REFUSED_KEYS)
     return [
         words.html("method.gaps.types", n=whole(NUM_MODEL_TYPES)),
         words.html("method.gaps.pipelines", n=whole(num_pipelines)),

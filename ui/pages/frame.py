@@ -11,7 +11,7 @@ from ui.charts.base import CONFIG
 from ui.inputs import Desk, draw_inputs
 from ui.language import current_words
 from ui.state import begin_run
-from ui.tools import draw_undo, draw_unit, remember
+from ui.tools import draw_language, draw_undo, draw_unit, remember
 from ui.words import Words
 
 _GOOD: Final = "newest_good_plan"
@@ -70,6 +70,7 @@ def draw_form(frame: Frame) -> None:
     draw_inputs(frame.desk)
     with st.sidebar:
         draw_unit(frame.words)
+        draw_language(frame.words)
 
 
 def plot(figure: Any, key: str, alternative: str) -> None:

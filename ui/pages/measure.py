@@ -164,7 +164,7 @@ def _opened(frame: Frame, report: Report) -> None:
         time=wording.clock_time(report.created_at),
         device=report.environment.device_name,
     )
-    st.html(parts.note("", Safe(f"{opened} {_measured_was(result, words)}")))
+    st.html(parts.note("", words.sentences([opened, _measured_was(result, words)])))
     _body(result, words, run=None, again=None, elsewhere=question_of(report))
 
 
@@ -175,7 +175,7 @@ def _result(frame: Frame, view: View, result: Result) -> None:
         st.html(parts.note("", words.html("measure.report.small", scenario=_sentence(result, words))))
     elif run is not None and not run.is_of(frame.document):
         said = words.html("measure.report.earlier")
-        st.html(parts.note("", Safe(f"{said} {_measured_was(result, words)}")))
+        st.html(parts.note("", words.sentences([said, _measured_was(result, words)])))
     elsewhere = run.document if run is not None and not run.is_of(frame.document) else None
     _body(result, words, run=run, again=view, elsewhere=elsewhere)
 

@@ -1,6 +1,7 @@
 """Topic: blocks against reservations, for a distribution of request lengths."""
 
-from typing import Any
+import unicodedata
+from typing import Any, Final
 
 import streamlit as st
 
@@ -10,6 +11,7 @@ from planner.requests.reservation import Held, Policy
 from planner.scenario import LengthDistribution
 from ui import parts
 from ui.charts import shares
+from ui.counts import read_count
 from ui.document import get
 from ui.numbers import percent, whole
 from ui.pages.frame import plot
@@ -27,6 +29,9 @@ START: dict[str, dict[str, Any]] = {
     "list": {"kind": "list", "tokens": [200, 500, 1500]},
 }
 MOST_LISTED = 1000
+MOST_DIGITS: Final = 9
+SEPARATORS: Final = {ord(";"): ",", 0x3001: ","}
+"""The ideographic comma stands between the items of a Chinese list."""
 
 
 def draw(question: Question, words: Words) -> None:
@@ -117,7 +122,8 @@ def _listed(current: dict[str, Any], words: Words) -> None:
     st.session_state[key] = ", ".join(map(str, values)) if isinstance(values, list) else ""
 
     def keep() -> None:
-        texts = st.session_state[key].replace(";", ",").split(",")[:MOST_LISTED]
+        typed = unicodedata.normalize("NFKC", st.session_state[key]).translate(SEPARATORS)
+        texts = typed.split(",")[:MOST_LISTED]
         write(PATH, current | {"tokens": [_whole(text) for text in texts if text.strip()]})
 
     st.text_input(words("requests.field.tokens"), key=key, on_change=keep, max_chars=4000, width=2 * WIDTH_PX)
@@ -126,4 +132,5 @@ def _listed(current: dict[str, Any], words: Words) -> None:
 def _whole(text: str) -> int | str:
     """A number as typed; what is none stays text, so that the planner says what is allowed."""
     text = text.strip()
-    return int(text) if text.isdecimal() and len(text) < 10 else text
+    count = read_count(text)
+    return count if count is not None and len(str(count)) <= MOST_DIGITS else text

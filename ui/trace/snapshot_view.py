@@ -58,7 +58,7 @@ def _source(seen: MemoryFile, words: Words) -> Safe:
     said = words.html(f"snapshot.source.{seen.source}", name=snapshots.name() or words("snapshot.pasted"))
     if not seen.settings:
         return said
-    return Safe(f"{said} {words.html('snapshot.settings', settings=seen.settings)}")
+    return words.sentences([said, words.html("snapshot.settings", settings=seen.settings)])
 
 
 def _chosen(seen: MemoryFile, words: Words) -> DeviceMemory:
@@ -127,7 +127,7 @@ def _why(device: DeviceMemory, words: Words) -> Safe:
     cut_frac = device.now.fragmented_frac
     if cut_frac is not None:
         said.append(words.html("snapshot.why.cut", share=percent(cut_frac)))
-    return Safe(" ".join(said) or words("snapshot.why.plain"))
+    return words.sentences(said) or words.html("snapshot.why.plain")
 
 
 def _oom_text(stop: OutOfMemory, words: Words) -> Safe:

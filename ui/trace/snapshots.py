@@ -94,7 +94,7 @@ def problem_text(problem: MemoryFileError, words: Words) -> Safe:
     return (
         said
         if not problem.field
-        else Safe(f"{said} {words.html('snapshot.problem.at', field=problem.field)}")
+        else words.sentences([said, words.html("snapshot.problem.at", field=problem.field)])
     )
 
 

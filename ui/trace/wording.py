@@ -41,7 +41,7 @@ def summary(result: Result, words: Words) -> Safe:
         came = phase_while(result.peak.value, words)
         expected = phase_while(result.expected.value, words)
         sentences.append(words.html("trace.say.other_phase", came=came, expected=expected))
-    return Safe(" ".join([*sentences, _agreement(result, words)]))
+    return words.sentences([*sentences, _agreement(result, words)])
 
 
 def _peaks(result: Result, words: Words) -> Safe:
@@ -70,9 +70,9 @@ def _agreement(result: Result, words: Words) -> Safe:
     if not equal:
         return said
     names = [_in_sentence(pair.name, words) for pair in equal]
-    listed = words("measure.why.and").join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    listed = words.both(names)
     one = "trace.say.agree_one" if len(equal) == 1 else "trace.say.agree"
-    return Safe(f"{words.html(one, parts=listed[:1].upper() + listed[1:])} {said}")
+    return words.sentences([words.html(one, parts=listed[:1].upper() + listed[1:]), said])
 
 
 def _in_sentence(name: str, words: Words) -> str:
@@ -164,7 +164,7 @@ def stop_text(row: CardRow, result: Result, words: Words) -> Safe:
         peak=size(result.answer.peak_tensor_bytes, decimals),
         capacity=size(row.card.capacity_bytes, decimals),
     )
-    return Safe(f"{asked} {cause}")
+    return words.sentences([asked, cause])
 
 
 def refusal(remark: Remark, words: Words) -> Safe:
@@ -218,13 +218,13 @@ def foot(result: Result, words: Words, *, same: bool | None = None) -> Safe:
         parts.append(
             words.html("trace.rank", rank=whole(trace.target.part.rank), ranks=whole(trace.target.part.ranks))
         )
-    return Safe(" ".join(filter(None, parts)))
+    return words.sentences(filter(None, parts))
 
 
 def _layers_run(result: Result, words: Words, *, same: bool | None) -> Safe:
     instant = result.trace.instant
     if instant is not None and instant.layers:
-        run = words("measure.why.and").join(map(whole, instant.layers))
+        run = words("join.last").join(map(whole, instant.layers))
         return words.html("trace.instant.extended", run=run, layers=whole(result.plan.model.num_layers))
     if same is not None:
         return words.html("trace.instant.same" if same else "trace.instant.differs")

@@ -1,0 +1,201 @@
+"""Every language has the same words, no text stands outside them, and the page speaks the one that is asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from typing import TYPE_CHECKING
+
+import pytest
+import streamlit as st
+
+import run
+from tests.ui.conftest import checked, headline, html
+from ui.counts import read_count, short_count, steps
+from ui.language import known_language
+from ui.words import FALLBACK, languages, own_words, words_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from streamlit.testing.v1 import AppTest
+
+    OpenPage = Callable[..., AppTest]
+
+OTHERS = tuple(code for code in languages() if code != FALLBACK)
+CJK = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
+ENGLISH = re.compile(r"[a-z]{3,},? [a-z]{3,}")
+TAG = re.compile(r"</?([a-z]+)")
+MAY_BE_EMPTY = {"join.sentence"}
+
+
+def placeholders(text: str) -> list[str]:
+    """The named fields of a text, each as often as it stands there."""
+    return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)
+
+
+def test_there_is_a_second_language() -> None:
+    assert "zh" in OTHERS
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_placeholders_and_tags_are_those_of_english(code: str) -> None:
+    first, own = own_words(FALLBACK), own_words(code)
+    wrong = [
+        key
+        for key in first.keys() & own.keys()
+        if set(placeholders(first[key])) != set(placeholders(own[key]))
+        or sorted(TAG.findall(first[key])) != sorted(TAG.findall(own[key]))
+    ]
+    assert sorted(wrong) == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_no_text_is_empty_that_english_has(code: str) -> None:
+    first, own = own_words(FALLBACK), own_words(code)
+    assert [key for key in own if first.get(key) and not own[key].strip() and key not in MAY_BE_EMPTY] == []
+
+
+def test_no_chinese_stands_in_the_code() -> None:
+    found = [
+        f"{path.relative_to(run.ROOT)}:{node.lineno}: {node.value!r}"
+        for path in (*sorted((run.ROOT / "ui").rglob("*.py")), run.ROOT / "app.py")
+        for node in constants(path)
+        if CJK.search(str(node.value))
+    ]
+    assert found == []
+
+
+def constants(path: Path) -> list[ast.Constant]:
+    """The texts of a module, those that document left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone
+    ]
+
+
+def test_chinese_in_the_code_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "page.py"
+    path.write_text('"""\u8bf4\u660e"""\nst.write(f"\u663e\u5b58 {x}", "ok")\n', encoding="utf-8")
+    assert [bool(CJK.search(str(node.value))) for node in constants(path)].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("zh", "zh"),
+        ("zh-CN", "zh"),
+        ("zh-TW", "zh"),
+        ("zh-Hant-HK", "zh"),
+        ("ZH_cn", "zh"),
+        ("en-GB", "en"),
+        ("de-DE", ""),
+        ("zha", ""),
+        ("", ""),
+    ],
+)
+def test_a_browsers_tag_names_a_language(tag: str, code: str) -> None:
+    assert known_language(tag) == code
+
+
+@pytest.mark.parametrize(
+    ("number", "english", "chinese"),
+    [
+        (8_030_261_248, "8.03\u00a0B", "80.3\u4ebf"),
+        (7_000_000_000, "7.00\u00a0B", "70.0\u4ebf"),
+        (124_439_808, "124\u00a0M", "1.24\u4ebf"),
+        (22_713_216, "22.7\u00a0M", "2271\u4e07"),
+        (100_000_000, "100\u00a0M", "1.00\u4ebf"),
+        (10_000_000_000, "10.0\u00a0B", "100\u4ebf"),
+        (100_000_000_000, "100\u00a0B", "1000\u4ebf"),
+        (671_026_419_200, "671\u00a0B", "6710\u4ebf"),
+        (1_000_000_000_000, "1.00\u00a0T", "1.00\u4e07\u4ebf"),
+        (9_000, "9.00\u00a0K", "9,000"),
+        (640, "640", "640"),
+    ],
+)
+def test_counts_are_written_by_the_steps_of_the_language(number: int, english: str, chinese: str) -> None:
+    assert short_count(number, words_for("en")) == english
+    assert short_count(number, words_for("zh")) == chinese
+
+
+@pytest.mark.parametrize(
+    ("typed", "count"),
+    [
+        ("70\u4ebf", 7 * 10**9),
+        ("1000\u4ebf", 10**11),
+        ("\u5343\u4ebf", 10**11),
+        ("1\u5343\u4ebf", 10**11),
+        ("\u767e\u4ebf", 10**10),
+        ("1.75\u5343\u4ebf", 175 * 10**9),
+        ("1\u4ebf", 10**8),
+        ("1.4 \u4e07\u4ebf", 14 * 10**11),
+        ("\uff13\u4e07", 30_000),
+        ("7B", 7 * 10**9),
+        ("8.03\u00a0b", 8_030_000_000),
+        ("15 trillion", 15 * 10**12),
+        ("1,000", 1000),
+        ("4096", 4096),
+        ("1.5", None),
+        ("", None),
+        ("B", None),
+        ("-3", None),
+        ("7 parsecs", None),
+        ("1e9", None),
+        ("9" * 40, None),
+        ("999999\u4e07\u4ebf", 999999 * 10**12),
+    ],
+)
+def test_counts_are_read_in_every_language(typed: str, count: int | None) -> None:
+    assert read_count(typed) == count
+
+
+@pytest.mark.parametrize("code", languages())
+def test_the_steps_of_a_language_are_listed_largest_first(code: str) -> None:
+    powers = [power for _, power in steps(words_for(code)("count.steps"))]
+    assert powers == sorted(powers, reverse=True)
+    assert len(powers) > 2
+
+
+def is_chinese(page: AppTest) -> bool:
+    """Whether the headline is."""
+    return bool(CJK.search(headline(page)))
+
+
+def test_the_address_bar_names_the_language(open_page: OpenPage) -> None:
+    assert is_chinese(open_page(lang="zh"))
+    assert not is_chinese(open_page(lang="tlh"))
+
+
+@pytest.mark.parametrize(("locale", "chinese"), [("zh-TW", True), ("en-US", False), ("fr", False)])
+def test_the_first_guess_is_the_browsers(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch, locale: str, chinese: bool
+) -> None:
+    monkeypatch.setattr(type(st.context), "locale", property(lambda _: locale))
+    assert is_chinese(open_page()) is chinese
+    assert not is_chinese(open_page(lang="en"))
+
+
+def test_the_switch_is_kept_and_no_link_carries_it(open_page: OpenPage) -> None:
+    page = open_page()
+    english, before = html(page), page.session_state["scenario_document"]
+    checked(page.segmented_control(key="language_choice").set_value("zh").run())
+    assert is_chinese(page)
+    checked(page.number_input(key="training.micro_batch").set_value(2).run())
+    assert is_chinese(page)
+    assert "lang" not in page.query_params
+    checked(page.number_input(key="training.micro_batch").set_value(1).run())
+    checked(page.segmented_control(key="language_choice").set_value("en").run())
+    assert page.session_state["scenario_document"] == before
+    assert html(page) == english
+
+
+def test_the_switch_overrules_the_address_bar(open_page: OpenPage) -> None:
+    page = open_page(lang="zh")
+    checked(page.segmented_control(key="language_choice").set_value("en").run())
+    assert not is_chinese(page)
