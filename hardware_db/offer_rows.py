@@ -28,8 +28,9 @@ OFFER_COLUMNS = (
 )
 
 PRICE_KINDS = ("on_demand", "marketplace", "index")
-_MAX_USD_PER_HOUR = 1_000
-_MAX_USD_PER_GPU_HOUR = 60
+MAX_USD_PER_HOUR = 1_000
+MAX_USD_PER_GPU_HOUR = 60
+MIN_USD_PER_GPU_HOUR = 0.01
 _ROUNDING_FRAC = 0.01
 
 
@@ -74,9 +75,9 @@ def _offer(row: Row) -> Offer:
         ram_gib=row.optional_number("ram_gib", 1, 32_000),
         region=row.text("region"),
         price_kind=cast("PriceKind", row.choice("price_kind", PRICE_KINDS)),
-        usd_per_hour=row.optional_number("usd_per_hour", 0.001, _MAX_USD_PER_HOUR),
-        spot_usd_per_hour=row.optional_number("spot_usd_per_hour", 0.001, _MAX_USD_PER_HOUR),
-        usd_per_gpu_hour=row.optional_number("usd_per_gpu_hour", 0.01, _MAX_USD_PER_GPU_HOUR),
+        usd_per_hour=row.optional_number("usd_per_hour", 0.001, MAX_USD_PER_HOUR),
+        spot_usd_per_hour=row.optional_number("spot_usd_per_hour", 0.001, MAX_USD_PER_HOUR),
+        usd_per_gpu_hour=row.optional_number("usd_per_gpu_hour", MIN_USD_PER_GPU_HOUR, MAX_USD_PER_GPU_HOUR),
         date=row.day("catalog_date"),
         source=row.text("source"),
     )
