@@ -156,18 +156,8 @@ def check_stages(question: Question) -> Iterator[Issue]:
     stages = question.parallel.stages
     if not stages:
         return
-    seen: set[int] = set()
-    for i, stage in enumerate(stages):
-        for device in stage.devices:
-            field = f"parallel.stages.{i}.devices"
-            if device >= question.num_devices:
-                yield make("stages_device_outside", field, given=device, devices=question.num_devices)
-            elif device in seen:
-                yield make("stages_device_twice", field, given=device)
-            seen.add(device)
-        if len(stage.devices) % stage.tensor:
-            field = f"parallel.stages.{i}.tensor"
-            yield make("stage_tensor_splits_devices", field, given=stage.tensor, devices=len(stage.devices))
+    yield from _stage_devices(question, stages)
+    seen = {device for stage in stages for device in stage.devices}
     missing = sorted(set(range(min(question.num_devices, 4096))) - seen)
     if missing:
         yield make(
@@ -184,6 +174,21 @@ def check_stages(question: Question) -> Iterator[Issue]:
         yield make("stages_pipeline", "parallel.pipeline", given=asked, stages=len(stages))
     if not missing and len(seen) == sum(len(stage.devices) for stage in stages):
         yield from _stage_copies(question, stages)
+
+
+def _stage_devices(question: Question, stages: tuple[Stage, ...]) -> Iterator[Issue]:
+    seen: set[int] = set()
+    for i, stage in enumerate(stages):
+        for device in stage.devices:
+            field = f"parallel.stages.{i}.devices"
+            if device >= question.num_devices:
+                yield make("stages_device_outside", field, given=device, devices=question.num_devices)
+            elif device in seen:
+                yield make("stages_device_twice", field, given=device)
+            seen.add(device)
+        if len(stage.devices) % stage.tensor:
+            field = f"parallel.stages.{i}.tensor"
+            yield make("stage_tensor_splits_devices", field, given=stage.tensor, devices=len(stage.devices))
 
 
 def _stage_copies(question: Question, stages: tuple[Stage, ...]) -> Iterator[Issue]:

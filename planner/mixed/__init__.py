@@ -1,0 +1,1 @@
+"""Unequal cards in one job: which card gets which layers."""
