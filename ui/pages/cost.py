@@ -18,6 +18,8 @@ from ui.cost.choice import ANY, Filter, Show
 from ui.cost.layout import layout_of
 from ui.cost.money import day, usd
 from ui.cost.quotes import Kind
+from ui.cost.refresh_panel import draw_refresh
+from ui.cost.refreshed import refreshed_quotes
 from ui.cost.replans import replans
 from ui.cost.rows import Row, rows_of, table_rows
 from ui.names import card_name
@@ -72,7 +74,8 @@ def draw() -> None:
     plan = frame.plan
     today = datetime.now(UTC).date()
     own = rows_of(own_quotes(), layout_of(plan), replans(frame.document))
-    rows = (*table_rows(frame.document, plan), *own)
+    fetched = rows_of(refreshed_quotes(), layout_of(plan), replans(frame.document))
+    rows = (*table_rows(frame.document, plan), *fetched, *own)
     kind = Kind(st.session_state.get("cost_kind") or Kind.ON_DEMAND)
     of_kind = choice.of_kind(rows, kind)
     with st.container(key="stale" if frame.stale else "current"):
@@ -85,6 +88,8 @@ def draw() -> None:
                 _short(of_kind, words)
         _list(of_kind, rows, kind, today, words)
         _own(plan, kind, words)
+        with st.expander(words("cost.refresh.title"), key="refresh"):
+            draw_refresh(words)
         with st.container(key="split2"):
             with st.container(gap="xsmall"):
                 _buy(plan, today, words)
