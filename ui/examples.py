@@ -13,6 +13,7 @@ STORIES: Final = (
     "llama-7b-full-four-3090",
     "llama-70b-qlora-one-a100",
     "llama-70b-awq-two-l40s",
+    "llama-13b-two-a100-four-3090",
 )
 """File names without ending, in the order of the menu; the first one is the default question."""
 
@@ -25,6 +26,15 @@ def _text(story: str) -> str:
 def story_document(story: str) -> Document:
     """The scenario document of a story; a new one each time."""
     document: Document = json.loads(_text(story))
+    return document
+
+
+def refused_document(story: str) -> Document | None:
+    """The layout that a story was published with and that cannot be planned; None where there is no such thing."""
+    path = FOLDER / "refused" / f"{story}.json"
+    if not path.is_file():
+        return None
+    document: Document = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 

@@ -1,17 +1,62 @@
 """How long a step over unequal stages takes: each stage at the pace of its own slowest card."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from planner.cards import gpu_of
 from planner.hardware import Tables
 from planner.mixed.solve import step_s
 from planner.mixed.stage_costs import Card, StageCosts
-from planner.placement import expand_devices
+from planner.placement import expand_devices, micro_batches_in_flight
 from planner.plan_types import DevicePlan, Plan, Verdict
 from planner.scenario import Scenario
 from planner.throughput.training_speed import training_speed
 
 ONCE_A_STEP: Final = frozenset({"data_parallel", "optimizer_step", "host_transfers"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage of a plan, seen from its fullest group of cards.
+
+    Attributes:
+        indices: Its cards.
+        device: The group of them with the least headroom.
+        tensor: Tensor-parallel degree.
+        in_flight: Micro-batches whose activations it keeps at once.
+        time_s: One micro-batch; None where the tables do not tell how fast every card is.
+    """
+
+    indices: tuple[int, ...]
+    device: DevicePlan
+    tensor: int
+    in_flight: float
+    time_s: float | None
+
+
+def stages_of(plan: Plan, tables: Tables) -> tuple[Stage, ...]:
+    """The stages of a plan that trains, in model order.
+
+    Args:
+        plan: The plan.
+        tables: Cards and constants.
+    """
+    parallel, accumulation = plan.resolved.parallel, plan.resolved.training.gradient_accumulation
+    groups: dict[int, list[DevicePlan]] = {}
+    for device in plan.devices:
+        groups.setdefault(device.stage, []).append(device)
+    known = training_speed(plan, tables).step_time_s is not None
+    times = stage_seconds(plan, tables) if known else (None,) * len(groups)
+    return tuple(
+        Stage(
+            indices=tuple(sorted(index for device in groups[stage] for index in device.indices)),
+            device=min(groups[stage], key=lambda device: device.headroom_bytes or 0),
+            tensor=parallel.stages[stage].tensor if parallel.stages else parallel.tensor,
+            in_flight=micro_batches_in_flight(stage, parallel, accumulation, plan.model.num_layers),
+            time_s=time_s,
+        )
+        for stage, time_s in zip(sorted(groups), times, strict=True)
+    )
 
 
 def cards_of(scenario: Scenario, tables: Tables) -> tuple[Card, ...]:

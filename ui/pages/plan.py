@@ -19,6 +19,7 @@ from ui.fix_row import fix_row
 from ui.flags import draw_flags
 from ui.issue_words import field_name, issue_html
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence
+from ui.mixed.panel import draw_mixed
 from ui.moves import draw_moves
 from ui.numbers import DASH, gib1, gib2, percent, ranges, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
@@ -70,6 +71,7 @@ def draw() -> None:
             _changes(frame, plan, found)
         _second_row(frame, plan)
         _effects(frame, plan)
+        draw_mixed(frame.desk.document)
         _table(plan, words)
         _working(plan, words)
         draw_moves(plan, words)
@@ -86,6 +88,7 @@ def _nothing_yet(frame: Frame) -> None:
     words = frame.words
     st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
     _problems(frame)
+    draw_mixed(frame.desk.document)
 
 
 def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> tuple[DeltaGenerator, DeltaGenerator]:

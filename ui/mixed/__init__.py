@@ -1,0 +1,1 @@
+"""Layouts of a job over unequal cards, on the Plan page."""
