@@ -1,4 +1,4 @@
-"""The command line: `python -m planner plan | schema | models | gpus | score | link | diagnose | export | import`.
+"""The command line: `python -m planner COMMAND`, with plan, schema, models, model, gpus, score and more.
 
 Exit code 0 for any answer, 2 for input that can't be used; each problem goes to stderr with field, given
 value and what is allowed. Imports stay inside the commands, so that a plan starts in a fraction of a second.
@@ -86,6 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     models.add_argument(
         "filter", nargs="?", default="", metavar="FILTER", help="part of an id or a model type"
     )
+    found = add("model", _model, "Read config and true sizes of a model: from the Hub, a folder or a file.")
+    found.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="org/name, org/name:Q4_K_M, an address on the Hub, a folder or a file",
+    )
+    found.add_argument("--json", action="store_true", help="the model block of a scenario")
+    found.add_argument("--onto", metavar="FILE", help="the scenario in that file, with this model")
     gpus = add("gpus", _gpus, "List the GPUs of the table.")
     gpus.add_argument("filter", nargs="?", default="", metavar="FILTER", help="part of an id or a name")
     score = add("score", _score, "Hold plans against measurement records.")
@@ -156,6 +164,31 @@ def _models(options: argparse.Namespace) -> Iterable[str]:
         [str(row["id"]), str(row.get("model_type") or "-"), _count(row.get("params_total"))] for row in chosen
     ]
     return table(["id", "model type", "parameters"], rows, left=2)
+
+
+def _model(options: argparse.Namespace) -> Iterable[str]:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from hardware_db.checkpoint import CheckpointError, model_document, read_checkpoint  # noqa: PLC0415
+    from planner.cli_model import model_lines, refused  # noqa: PLC0415
+    from planner.scenario import to_document  # noqa: PLC0415
+    from planner.validation import parse_scenario  # noqa: PLC0415
+
+    base = to_document(read_scenario(options.onto)) if options.onto else _empty(None)
+    try:
+        found = read_checkpoint(options.source)
+    except CheckpointError as problem:
+        raise InputError(refused(problem.code, problem.params)) from problem
+    kept = base["model"] if found.config is None else {}
+    block = {**kept, **model_document(found, datetime.now(UTC).date().isoformat())}
+    scenario, issues = parse_scenario({**base, "model": block})
+    if scenario is None or scenario.model.stored is None:
+        raise bad_scenario(issues)
+    document = to_document(scenario)
+    if options.onto or options.json:
+        shown = document if options.onto else document["model"]
+        return [json.dumps(shown, indent=2, ensure_ascii=False)]
+    return model_lines(scenario, found.files, len(found.tensors))
 
 
 def _gpus(options: argparse.Namespace) -> Iterable[str]:

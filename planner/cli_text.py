@@ -32,6 +32,8 @@ SENTENCES: Final = {
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
     ),
+    "stored_not_loaded": "sizes of the checkpoint ({given}) are left aside; they count for: {allowed}",
+    "stored_differs": "the checkpoint holds {given} parameters, the config makes {allowed}",
     "model_approximate": "the parameter count is approximate: {reason}",
     "sequence_beyond_model": "{given} tokens; the model was made for {allowed}",
     "sequence_beyond_positions": "{given} tokens; the model has learned {allowed} positions and no more",
@@ -73,6 +75,8 @@ SENTENCES: Final = {
     "stages_layers_sum": "the stages hold {given} layers; the model has {layers}",
     "stages_pipeline": "pipeline is {given}, but {stages} stages are laid out",
     "stage_tensor_splits_devices": "{given} does not divide the {devices} cards of the stage",
+    "stage_copies": "{given} cards|every stage takes tensor {tensor} x context {context} x data {data} of them",
+    "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each rank holds the same, and goes at the slowest's pace",
     "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
     "stage_copies": "{given} cards|every stage takes tensor {tensor} x context {context} x data {data} of them",

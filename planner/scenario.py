@@ -54,11 +54,39 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class StoredPart(Document):
+    """Tensors of one part of a model in one number format; `scales`: those that undo a quantization."""
+
+    part: Literal[
+        "embedding", "attention", "mlp", "experts", "shared_experts", "router", "norm", "head", "other", "draft",
+    ]  # fmt: skip
+    format: FormatId
+    scales: bool = False
+    bytes: SizeBytes
+
+
+class StoredWeights(Document):
+    """What the headers of a checkpoint say: where and when they were read, and bytes by part and format.
+
+    `draft` = layers for multi-token prediction; `weights` = the file type that a GGUF file names.
+    """
+
+    source: Name
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    container: Literal["safetensors", "gguf"]
+    weights: FormatId | None = None
+    parts: Annotated[tuple[StoredPart, ...], Field(min_length=1, max_length=200)]
+
+
 class ModelChoice(Document):
-    """Which model: a catalog id, a Hugging Face config, or both (then the config decides)."""
+    """Which model: a catalog id, a Hugging Face config, or both (then the config decides).
+
+    `stored` holds the sizes of a checkpoint of it; a server that takes its weights as they are stored has those.
+    """
 
     id: Name | None = None
     config: FrozenJson | None = None
+    stored: StoredWeights | None = None
 
 
 class OwnCard(Document):

@@ -1,6 +1,7 @@
 """Fields that validate but that no serving formula uses yet: the source of "not modelled yet" warnings."""
 
 from planner.memory.serving_gguf import mixture
+from planner.memory.serving_stored import held_gguf
 from planner.memory.weight_formats import weight_format
 from planner.model.spec import ModelSpec
 from planner.placement_llama_cpp import LLAMA_FAMILY
@@ -35,7 +36,8 @@ def _mtp_known(scenario: Scenario, model: ModelSpec) -> bool:
 
 def _weights(scenario: Scenario) -> list[tuple[str, str]]:
     """Formats whose size is not documented; a given file size settles them."""
-    if scenario.serving.weights_file_bytes is not None and scenario.runtime.name in LLAMA_FAMILY:
+    told = scenario.serving.weights_file_bytes is not None or held_gguf(scenario) is not None
+    if told and scenario.runtime.name in LLAMA_FAMILY:
         return []
     found = []
     llama = scenario.runtime.name in LLAMA_FAMILY

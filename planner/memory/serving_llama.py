@@ -22,6 +22,7 @@ from planner.memory.serving_gguf import (
 )
 from planner.memory.serving_llama_buffers import compute_entries, conversion_entries
 from planner.memory.serving_llama_cache import cache_entries
+from planner.memory.serving_stored import held_gguf, stored_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
 from planner.memory.weight_formats import FORMATS
 from planner.model.spec import Layer as ModelLayer
@@ -114,6 +115,11 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     """Weights of one device, rescaled to the file's own size where that is given."""
     files = files_of(scenario)
     device = device_elements(share, scenario, model, files)
+    stored = held_gguf(scenario)
+    if stored is not None:
+        whole = model_elements(model, scenario, files)
+        # The embedding stays on the host, and with it what no shape is known for.
+        return stored_entries(device, whole, stored, tied=model.tie_word_embeddings, first=False)
     if scenario.serving.weights_file_bytes is None:
         return part_entries(device, estimate=not files.known)
     whole = model_elements(model, scenario, files)

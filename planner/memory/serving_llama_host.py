@@ -4,6 +4,7 @@ from planner.ledger import Category, Ledger
 from planner.memory.serving_llama import files_of, model_elements
 from planner.memory.serving_llama_buffers import host_compute_bytes
 from planner.memory.serving_llama_cache import cache_entries
+from planner.memory.serving_stored import held_gguf
 from planner.memory.serving_weights import elements_bytes
 from planner.model.spec import ModelSpec
 from planner.placement import Share
@@ -29,7 +30,12 @@ def host_side(
 def _weights(ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec) -> int:
     """The file less what is on devices; a tied output matrix there is a copy, so its source stays."""
     whole = model_elements(model, scenario, files_of(scenario))
-    total = scenario.serving.weights_file_bytes or elements_bytes(whole)
+    stored = held_gguf(scenario)
+    total = (
+        sum(row.bytes for row in stored.parts)
+        if stored is not None
+        else scenario.serving.weights_file_bytes or elements_bytes(whole)
+    )
     on_devices = sum(e.bytes for led in ledgers for e in led.entries if e.category is Category.WEIGHTS)
     copied = sum(led.total("weights_head") for led in ledgers) if model.tie_word_embeddings else 0
     return max(0, total - on_devices + copied)

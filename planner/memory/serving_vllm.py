@@ -16,12 +16,13 @@ from planner.memory.serving_demand import Demand, demand, version_of
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
+from planner.memory.serving_stored import casts_to_16_bit, held_safetensors, stored_entries
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import VISION_TOWER, engine_elements, part_entries, plain_format
 from planner.memory.weight_formats import FORMATS, WeightFormat, engine_format, served_experts
 from planner.model.spec import AttentionKind, ModelSpec, Part
 from planner.placement import Share
-from planner.scenario import Scenario
+from planner.scenario import Parallel, Scenario
 from planner.units import round_up
 
 SMALL_SAMPLER: Final = (0, 17)
@@ -82,17 +83,47 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     own = serving.expert_weights or served_experts(serving.weights or "bf16", model)
     experts = engine_format(own, model) if own is not None and own != serving.weights else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
-    experts = _packed(experts or base, share, scenario)
-    elements = engine_elements(share, model, base, experts, plain, scenario.parallel)
+    unpacked = experts or base
+    elements = engine_elements(
+        share, model, base, _packed(unpacked, share, scenario), plain, scenario.parallel
+    )
     if serving.host_experts:
         elements = {key: count for key, count in elements.items() if key[0] is not Part.EXPERTS}
+    stored = held_safetensors(scenario, model)
+    if stored is None:
+        parts = part_entries(elements)
+    else:
+        whole = engine_elements(whole_model(share, model), model, base, unpacked, plain, Parallel())
+        parts = stored_entries(
+            elements,
+            whole,
+            stored,
+            tied=model.tie_word_embeddings,
+            first=share.holds_embedding,
+            halved=casts_to_16_bit(scenario, model),
+        )
     return [
-        *part_entries(elements),
+        *parts,
         *rope_entries(share, model, int(plain.bytes)),
         *absorbed_entries(share, scenario, int(plain.bytes)),
         *draft_entries(share, scenario, model, int(plain.bytes)),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
     ]
+
+
+def whole_model(share: Share, model: ModelSpec) -> Share:
+    """All of a model on one card of the same kind."""
+    return replace(
+        share,
+        stage=0,
+        num_stages=1,
+        layer_range=(0, model.num_layers),
+        layers=model.layers,
+        encoder_layers=model.encoder_layers,
+        holds_embedding=True,
+        holds_head=True,
+        tensor=1,
+    )
 
 
 def _packed(experts: WeightFormat, share: Share, scenario: Scenario) -> WeightFormat:

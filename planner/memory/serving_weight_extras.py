@@ -6,6 +6,7 @@ from planner.ledger import Category, Entry, Symbol
 from planner.memory.kv_cache import counted
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_entry import entry
+from planner.memory.serving_stored import DRAFT, held_safetensors, stored_bytes
 from planner.memory.serving_weights import divided_weights
 from planner.memory.weight_formats import WeightFormat, config_value
 from planner.model.spec import AttentionKind, Layer, ModelSpec, Part, Split
@@ -86,6 +87,10 @@ def draft_entries(share: Share, scenario: Scenario, model: ModelSpec, width_byte
     """Prediction layers of the checkpoint, loaded only to draft: in 16 bit, whole on every rank."""
     if scenario.serving.speculative != "mtp" or not share.holds_head:
         return []
+    stored = held_safetensors(scenario, model)
+    size = stored_bytes(stored, (DRAFT,)) if stored is not None else 0
+    if size:
+        return [entry(Category.WEIGHTS, "draft_weights", "F", (("F", size),), "checkpoint_headers")]
     elements = sum(block.params for block in model.blocks if block.name == "mtp")
     symbols: tuple[Symbol, ...] = (("n", elements), ("w", width_bytes))
     return [entry(Category.WEIGHTS, "draft_weights", "n*w", symbols, "mtp_layers")] if elements else []

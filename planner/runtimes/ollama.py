@@ -2,6 +2,7 @@
 
 from planner.memory.serving_demand import shared_context, slots
 from planner.memory.serving_llama_ollama import flash_by_default
+from planner.memory.serving_stored import stored_type
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Defaults, Profile
 from planner.scenario import Scenario
@@ -9,7 +10,7 @@ from planner.scenario import Scenario
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     return {
-        "serving.weights": "q4_k_m",
+        "serving.weights": stored_type(scenario) or "q4_k_m",
         "serving.kv_cache": "fp16",
         "serving.max_model_len": shared_context(scenario, 4096),
         "serving.max_sequences": slots(scenario, 1),

@@ -1,14 +1,15 @@
-"""The model: from the catalogue, or from a config.json."""
+"""The model: from the catalogue, from its own files, or from a config.json."""
 
 from typing import Any, Final
 
 import streamlit as st
 
-from planner.issues import Issue, Severity
-from ui.answers import answer
+from planner.issues import Issue
 from ui.catalog import model_labels
 from ui.counts import short_count
 from ui.document import Document, put
+from ui.inputs import checkpoint
+from ui.inputs.config_errors import config_errors
 from ui.inputs.desk import Desk
 from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
@@ -18,7 +19,7 @@ _ISSUES: Final = "config_issues"
 
 
 def draw(desk: Desk) -> None:
-    """A searchable menu of the catalogue, and a place to bring a config.json."""
+    """A searchable menu of the catalogue, and a place to bring a model of one's own."""
     words = desk.words
     labels = model_labels(words.language)
     own = desk.get("model.config") is not None
@@ -45,6 +46,7 @@ def draw(desk: Desk) -> None:
 
 def _bring(desk: Desk) -> None:
     words = desk.words
+    checkpoint.draw(desk)
     with st.container(key="mono_config", width=420):
         st.text_area(
             words("model.paste"),
@@ -82,23 +84,12 @@ def _take(text: str | bytes) -> None:
         edit(lambda document: put(document, "model", {"config": config}))
 
 
-def config_errors(config: dict[str, Any]) -> tuple[Issue, ...]:
-    """What keeps a config from being a model: the errors of its own fields."""
-    probe: Document = {
-        "version": 1,
-        "task": "pretrain",
-        "model": {"config": config},
-        "hardware": {"devices": [{"gpu": "unknown"}]},
-    }
-    return tuple(
-        issue
-        for issue in answer(probe).issues
-        if issue.severity is Severity.ERROR and issue.field.startswith("model")
-    )
-
-
 def _own_label(desk: Desk) -> str:
     model_type = desk.get("model.config.model_type", "")
+    source = desk.get("model.stored.source") or desk.get("model.id")
+    if source and desk.good is not None and desk.answer.plan is desk.good:
+        count = short_count(desk.good.model.params_total, desk.words)
+        return desk.words("model.own_source", source=source, count=count)
     if desk.good is not None and desk.answer.plan is desk.good:
         return desk.words(
             "model.own", type=model_type, count=short_count(desk.good.model.params_total, desk.words)

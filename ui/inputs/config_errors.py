@@ -1,0 +1,22 @@
+"""Whether a config describes a model."""
+
+from typing import Any
+
+from planner.issues import Issue, Severity
+from ui.answers import answer
+from ui.document import Document
+
+
+def config_errors(config: dict[str, Any]) -> tuple[Issue, ...]:
+    """What keeps a config from being a model: the errors of its own fields."""
+    probe: Document = {
+        "version": 1,
+        "task": "pretrain",
+        "model": {"config": config},
+        "hardware": {"devices": [{"gpu": "unknown"}]},
+    }
+    return tuple(
+        issue
+        for issue in answer(probe).issues
+        if issue.severity is Severity.ERROR and issue.field.startswith("model")
+    )
