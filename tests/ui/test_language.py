@@ -41,6 +41,11 @@ def test_there_is_a_second_language() -> None:
 
 
 @pytest.mark.parametrize("code", OTHERS)
+def test_every_language_has_the_same_keys(code: str) -> None:
+    assert sorted(own_words(code).keys() ^ own_words(FALLBACK).keys()) == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
 def test_placeholders_and_tags_are_those_of_english(code: str) -> None:
     first, own = own_words(FALLBACK), own_words(code)
     wrong = [
