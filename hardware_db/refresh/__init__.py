@@ -5,7 +5,7 @@ with a reason; a source that cannot be read says so and leaves the others alone.
 """
 
 from hardware_db.refresh.fetch import FetchError, Getter, Web
-from hardware_db.refresh.run import SOURCES, Source, refresh
+from hardware_db.refresh.run import SOURCES, Source, merged, refresh
 from hardware_db.refresh.store import FILE_NAME, StoreError, load, save
 from hardware_db.refresh.types import KeptOut, Refresh, SourceReport, State
 
@@ -22,6 +22,7 @@ __all__ = [
     "StoreError",
     "Web",
     "load",
+    "merged",
     "refresh",
     "save",
 ]

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -82,6 +82,27 @@ def refresh(
     return Refresh(
         made_at=made_at.isoformat(timespec="seconds"), offers=tuple(offers), reports=tuple(reports)
     )
+
+
+def merged(before: Refresh | None, after: Refresh) -> Refresh:
+    """A refresh with what an earlier one brought of sources that this one did not ask or could not read.
+
+    Offers keep their own dates; a source that could not be read says how many older ones stay.
+    """
+    if before is None:
+        return after
+    brought = {report.source for report in after.reports if report.state is not State.FAILED}
+    asked = {report.source for report in after.reports}
+    addresses = {report.source: report.url for report in (*before.reports, *after.reports)}
+    kept = {
+        source: tuple(offer for offer in before.offers if offer.source.startswith(address))
+        for source, address in addresses.items()
+        if source not in brought
+    }
+    reports = tuple(replace(report, older=len(kept.get(report.source, ()))) for report in after.reports)
+    others = tuple(report for report in before.reports if report.source not in asked)
+    older = tuple(offer for offers in kept.values() for offer in offers)
+    return replace(after, offers=(*after.offers, *older), reports=(*reports, *others))
 
 
 def _one(

@@ -75,6 +75,7 @@ class SourceReport:
         kept_out: The rest, by reason.
         passed_over: Rows about something else: other systems, dearer regions of a machine already listed.
         dated: The day the source itself gives its prices; empty where it gives none.
+        older: Offers of an earlier refresh that stay, because this one brought none.
     """
 
     source: str
@@ -87,6 +88,7 @@ class SourceReport:
     kept_out: tuple[KeptOut, ...] = ()
     passed_over: int = 0
     dated: str = ""
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

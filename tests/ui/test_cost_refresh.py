@@ -64,6 +64,18 @@ def test_the_next_session_has_them_until_they_are_forgotten() -> None:
     assert "Fetched on" not in html(opened())
 
 
+@pytest.mark.usefixtures("verda")
+def test_a_network_that_goes_down_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened()
+    page.button(key="refresh_now").click()
+    checked(page.run())
+    monkeypatch.setattr(refreshed, "network", lambda: Answers({}))
+    page.button(key="refresh_now").click()
+    text = html(checked(page.run()))
+    assert "2 offers beside the shipped ones" in text
+    assert "cannot be reached (gaierror); 2 offers fetched earlier stay" in text
+
+
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text("{", encoding="utf-8")
     assert "could not be read and is left aside" in html(opened())

@@ -54,7 +54,7 @@ def _ask(chosen: list[str], labels: dict[str, str], words: Words) -> None:
 
 
 def _report(found: Refresh, labels: dict[str, str], words: Words) -> None:
-    taken = words.count("cost.offers", sum(report.taken for report in found.reports))
+    taken = words.count("cost.offers", len(found.offers))
     when = day(found.made_at[:10], words)
     st.html(f'<div class="p">{words.html("cost.refresh.made", date=when, offers=taken)}</div>')
     title = words("cost.refresh.title")
@@ -82,7 +82,9 @@ def _state(report: SourceReport, words: Words) -> Safe:
     marked = Safe(f'<span class="{TONES[report.state]}">{text}</span>')
     if report.problem:
         why = words.html(f"cost.refresh.problem.{report.problem}", detail=report.detail)
-        return words.html("cost.refresh.because", state=marked, why=why)
+        said = words.html("cost.refresh.because", state=marked, why=why)
+        older = words.count("cost.offers", report.older)
+        return words.html("cost.refresh.older", said=said, offers=older) if report.older else said
     if report.dated:
         return words.html("cost.refresh.dated", state=marked, date=_day(report.dated, words))
     return marked

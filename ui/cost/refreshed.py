@@ -16,6 +16,7 @@ from hardware_db.refresh import (
     StoreError,
     Web,
     load,
+    merged,
     refresh,
     save,
 )
@@ -56,7 +57,7 @@ def problem_code() -> str:
 
 
 def fetch(source_ids: Iterable[str], on_start: Callable[[Source], None] | None = None) -> Refresh:
-    """Ask sources now, and keep what they hold in place of the refresh before.
+    """Ask sources now, and keep what they hold; what was fetched before stays where nothing newer came.
 
     Args:
         source_ids: Which of `SOURCES`.
@@ -64,7 +65,7 @@ def fetch(source_ids: Iterable[str], on_start: Callable[[Source], None] | None =
     """
     wanted = set(source_ids)
     chosen = [source for source in SOURCES if source.id in wanted]
-    found = refresh(chosen, tables().offers, get=network(), on_start=on_start)
+    found = merged(refreshed(), refresh(chosen, tables().offers, get=network(), on_start=on_start))
     st.session_state[_LOOKED], st.session_state[_FOUND] = True, found
     _keep(found)
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hardware_db import load_tables
-from hardware_db.refresh import SOURCES, FetchError, Refresh, SourceReport, State, refresh
+from hardware_db.refresh import SOURCES, FetchError, Refresh, SourceReport, State, merged, refresh
 from hardware_db.refresh import gpuhunt as gpuhunt_source
 from hardware_db.refresh.run import Source
 from tests.hardware_db.refresh.cases import EMPTY_AZURE, Answers, recorded
@@ -199,3 +199,20 @@ def test_gpuhunt_that_is_missing_or_fails_is_said() -> None:
     source = Source(id="gpuhunt", url="", read=lambda _get, reading: gpuhunt_source.read(reading, failing))
     found = refresh([source], (), get=Answers({}), now=NOW)
     assert (found.reports[0].problem, found.reports[0].detail) == ("package_failed", "RuntimeError")
+
+
+def test_a_source_not_asked_or_not_read_keeps_what_it_brought_before() -> None:
+    shipped = load_tables().offers
+    sources = [BY_ID["skypilot_lambda"], BY_ID["skypilot_verda"]]
+    before = refresh(sources, shipped, get=Answers({"/verda/": recorded("verda.csv")}), now=NOW)
+    later = NOW.replace(month=12)
+    down = merged(before, refresh([BY_ID["skypilot_verda"]], shipped, get=Answers({}), now=later))
+    assert down.offers == before.offers
+    assert [(report.source, report.older) for report in down.reports] == [
+        ("skypilot_verda", 2),
+        ("skypilot_lambda", 0),
+    ]
+    text = recorded("verda.csv").replace(",6.90,", ",6.50,")
+    up = merged(down, refresh(sources, shipped, get=Answers({"/verda/": text}), now=later))
+    assert {offer.date for offer in up.offers} == {"2026-12-30"}
+    assert len(up.offers) == 2
