@@ -79,8 +79,6 @@ SENTENCES: Final = {
     "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each rank holds the same, and goes at the slowest's pace",
     "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
-    "stage_copies": "{given} cards|every stage takes tensor {tensor} x context {context} x data {data} of them",
-    "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each rank holds the same, and goes at the slowest's pace",
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",
     "runtime_cannot_train": "{given} does not train|allowed: {allowed}",
     "runtime_cannot_serve": "{given} does not serve|allowed: {allowed}",

@@ -101,8 +101,6 @@ _PARALLEL = {
     "stage_tensor_mixes_cards": _code(WARNING, "given"),
     "zero_with_pipeline": _code(ERROR, "given", "pipeline"),
     "copies_divided": _code(ERROR, "given", "allowed"),
-    "stage_copies": _code(ERROR, "given", "tensor", "data", "context"),
-    "stage_tensor_mixes_cards": _code(WARNING, "given"),
     "offload_needs_sharding": _code(ERROR, "given", "allowed"),
 }
 
