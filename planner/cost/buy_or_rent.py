@@ -93,7 +93,7 @@ def buy_or_rent(
     _check(own, rent, utilisation_frac, tokens_per_s)
     running = running_usd_per_month(own, utilisation_frac)
     hired = rent.usd_per_hour * MONTH_HOURS * utilisation_frac
-    discount = (1 + own.interest_frac_per_year) ** (-1 / YEAR_MONTHS)
+    discount = _discount(own)
     owned: list[float] = []
     kept: list[float] = []
     rented: list[float] = []
@@ -118,6 +118,37 @@ def buy_or_rent(
         owned_usd_per_million_tokens=owned[last] / tokens * 1e6 if tokens else None,
         rented_usd_per_million_tokens=rented[last] / tokens * 1e6 if tokens else None,
     )
+
+
+def least_utilisation_frac(own: Ownership, rent: Rent) -> float | None:
+    """Share of all hours from which buying costs no more than renting over the machine's life, resale counted.
+
+    Both sides are linear in the share: (P - S) / A + idle + hosting = u (rent - work), per month.
+
+    Returns:
+        A share; 0 where even an idle machine costs no more; None where no use is enough.
+
+    Raises:
+        ValueError: As `buy_or_rent`.
+    """
+    _check(own, rent, 1.0, None)
+    discount = _discount(own)
+    annuity = sum(discount**month for month in range(1, own.life_months + 1))
+    lost = own.purchase_usd - resale_usd(own, own.life_months) * discount**own.life_months
+    idle = running_usd_per_month(own, 0.0)
+    gained = rent.usd_per_hour * MONTH_HOURS - (running_usd_per_month(own, 1.0) - idle)
+    needed = lost / annuity + idle
+    if needed <= 0:
+        return 0.0
+    if gained <= 0 or needed > gained:
+        return None
+    return needed / gained
+
+
+def _discount(own: Ownership) -> float:
+    """What a dollar of the next month is worth today."""
+    value: float = (1 + own.interest_frac_per_year) ** (-1 / YEAR_MONTHS)
+    return value
 
 
 def _crossing(bought: list[float], rented: list[float]) -> int | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import Ownership, Rent, buy_or_rent
+from planner.cost import Ownership, Rent, buy_or_rent, least_utilisation_frac
 from planner.cost.buy_or_rent import MONTH_HOURS, resale_usd, running_usd_per_month
 
 PLAIN = Ownership(
@@ -72,6 +72,38 @@ def test_dearer_money_never_hastens_it(one: float, other: float) -> None:
         for rate in (low, high)
     ]
     assert months[0] <= months[1]
+
+
+def test_the_least_use_by_hand() -> None:
+    own = replace(PLAIN, hosting_usd_per_month=50)
+    # 10,000 / 36 + 50 a month against (2.1 - 0.1) an hour used.
+    assert least_utilisation_frac(own, Rent(usd_per_hour=2.1)) == pytest.approx(
+        (10_000 / 36 + 50) / (2.0 * MONTH_HOURS)
+    )
+
+
+@given(st.floats(1, 40), st.floats(0, 1), st.floats(0, 0.15), st.floats(0, 0.9))
+def test_at_the_least_use_both_ways_cost_the_same(
+    usd_per_hour: float, idle: float, interest: float, resale: float
+) -> None:
+    own = replace(PLAIN, idle_power_frac=idle, interest_frac_per_year=interest, resale_frac=resale)
+    rent = Rent(usd_per_hour=usd_per_hour)
+    use = least_utilisation_frac(own, rent)
+    if use is None:
+        found = buy_or_rent(own, rent, 1.0)
+        assert found.owned_usd[35] > found.rented_usd[35] * 0.999
+    else:
+        found = buy_or_rent(own, rent, use)
+        assert found.owned_usd[35] == pytest.approx(found.rented_usd[35], rel=1e-9)
+
+
+def test_a_rent_below_the_power_bill_is_never_beaten() -> None:
+    assert least_utilisation_frac(PLAIN, Rent(usd_per_hour=0.05)) is None
+
+
+def test_a_machine_that_keeps_its_price_needs_no_use() -> None:
+    own = replace(PLAIN, resale_frac=1)
+    assert least_utilisation_frac(own, Rent(usd_per_hour=2.1)) == 0
 
 
 @pytest.mark.parametrize(
