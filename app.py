@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui.language import current_words
 from ui.mark import icon, logo
-from ui.pages import compare, cost, diagnose, measure, method, plan
+from ui.pages import claims, compare, cost, diagnose, measure, method, plan
 from ui.state import enter_page
 from ui.tokens import style_sheet
 
@@ -18,6 +18,7 @@ pages = [
     st.Page(measure.draw, title=words("page.measure"), url_path="measure"),
     st.Page(compare.draw, title=words("page.compare"), url_path="compare"),
     st.Page(diagnose.draw, title=words("page.diagnose"), url_path="diagnose"),
+    st.Page(claims.draw, title=words("page.claims"), url_path="claims"),
     st.Page(method.draw, title=words("page.method"), url_path="method"),
 ]
 page = st.navigation(pages, position="top")

@@ -105,6 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     told.add_argument("file", metavar="FILE", help="a message or a log of any length; - reads standard input")
     told.add_argument("--scenario", metavar="FILE", help="the question that was run, to name the tensor")
     told.add_argument("--json", action="store_true", help="everything that was found, sizes in bytes")
+    told = add("claims", _claims, "Hold what people say about GPU memory against the planner.")
+    told.add_argument("rows", nargs="*", metavar="ID", help="rows such as g7; left out: all")
+    told.add_argument("--scenario", metavar="FILE", help="a question: rules of thumb on its plan")
+    told.add_argument("--json", action="store_true", help="claims and rules with their working, sizes in bytes")
     out = add("export", _export, "Print a plan as a file of another program.")
     out.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
     out.add_argument(
@@ -253,6 +257,24 @@ def _diagnose(options: argparse.Namespace) -> Iterable[str]:
     from planner.cli_diagnose import diagnosis_lines  # noqa: PLC0415
 
     return diagnosis_lines(found)
+
+
+def _claims(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_claims import chosen, claim_lines, document, rule_lines  # noqa: PLC0415
+
+    try:
+        names = chosen(options.rows)
+    except LookupError as unknown:
+        raise InputError(f"claims: no row {unknown}; allowed: g1 to g36, e1 to e6") from unknown
+    plan = _planned(options.scenario) if options.scenario else None
+    tables = load_tables()
+    if options.json:
+        return [json.dumps(document(names, plan, tables), indent=2, ensure_ascii=False)]
+    if plan is not None and not options.rows:
+        return rule_lines(plan, tables)
+    rules = rule_lines(plan, tables) if plan is not None else ()
+    return [*claim_lines(names, tables), *rules]
 
 
 def _planned(name: str) -> "Plan":

@@ -56,7 +56,7 @@ def g1(tables: Tables) -> Claim:
                 name=f"activations_per_parameter_{name}",
                 said=None,
                 found=held / made.model.params_total,
-                unit="ratio",
+                unit="number",
             )
         )
     return Claim(id="g1", outcome=Outcome.DEPENDS, figures=tuple(figures))

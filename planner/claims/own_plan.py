@@ -182,7 +182,8 @@ def _zero(plan: Plan, tables: Tables) -> Iterator[Rule]:
     """What ZeRO-2 saves, and what ZeRO-3 leaves on a card."""
     runtime, cards = plan.resolved.runtime.name, _cards(plan)
     parallel = plan.resolved.parallel
-    if cards == parallel.tensor * parallel.pipeline * parallel.context or runtime not in SHARDERS:
+    alone = cards == parallel.tensor * parallel.context
+    if alone or parallel.pipeline > 1 or runtime not in SHARDERS:
         return
     plain, second, third = (
         plan if parallel.sharding in names else _changed(plan, tables, parallel__sharding=names[0])

@@ -160,7 +160,7 @@ def g12(tables: Tables) -> Claim:
 def g13(tables: Tables) -> Claim:
     """70B on eight cards as tensor 8 x pipeline 2, which takes sixteen."""
     job = full_training(LLAMA_2_70B, cards=8) | {"runtime": {"name": "megatron_lm"}}
-    codes = refusal({**job, "parallel": {"tensor": 8, "pipeline": 2}}, tables)
+    issues = refusal({**job, "parallel": {"tensor": 8, "pipeline": 2}}, tables)
     states = 70 * BILLION * WITHOUT_MASTER
     figures = (
         worked("cards", 8, "count", "t*p", {"t": 8, "p": 2}, 16),
@@ -169,7 +169,7 @@ def g13(tables: Tables) -> Claim:
             for n in (16, 8)
         ),
     )
-    return Claim(id="g13", outcome=Outcome.WRONG, figures=figures, codes=codes)
+    return Claim(id="g13", outcome=Outcome.WRONG, figures=figures, issues=issues)
 
 
 def g22(_tables: Tables) -> Claim:

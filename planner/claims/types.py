@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from planner.estimate import plan
 from planner.hardware import Tables
-from planner.issues import ScenarioError
+from planner.issues import Issue, ScenarioError
 from planner.ledger import Symbol
 from planner.plan_types import Plan
 from planner.validation import parse_scenario
@@ -66,13 +66,13 @@ class Claim:
         id: Stable id.
         outcome: Right, wrong, or dependent on what it leaves out.
         figures: The numbers, in order.
-        codes: Codes of the issues that a plan of the claim's own job has, where it can't be planned.
+        issues: Why a plan of the claim's own job is refused, where it is.
     """
 
     id: str
     outcome: Outcome
     figures: tuple[Figure, ...]
-    codes: tuple[str, ...] = ()
+    issues: tuple[Issue, ...] = ()
 
 
 def worked(
@@ -96,12 +96,12 @@ def planned(document: Mapping[str, Any], tables: Tables) -> Plan:
     return plan(scenario, tables)
 
 
-def refusal(document: Mapping[str, Any], tables: Tables) -> tuple[str, ...]:
-    """Codes of the errors that keep a job from being planned; empty if nothing does."""
+def refusal(document: Mapping[str, Any], tables: Tables) -> tuple[Issue, ...]:
+    """The errors that keep a job from being planned; empty if nothing does."""
     try:
         planned(document, tables)
     except ScenarioError as error:
-        return tuple(issue.code for issue in error.issues)
+        return error.issues
     return ()
 
 

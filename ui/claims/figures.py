@@ -1,0 +1,111 @@
+"""A figure of a claim as text: what was said, what was found, how far off, and the working."""
+
+from html import escape
+from typing import Final
+
+from planner.claims import Figure
+from planner.references import REFERENCES
+from planner.units import GB, gb
+from ui.numbers import DASH, MINUS, percent, symbol_value, whole
+from ui.words import Safe, Words
+
+CLOSE_FRAC: Final = 0.005
+"""What rounds to nothing is the same."""
+FAR: Final = 2
+"""From twice on the other figure a share says less than how many times."""
+MANY: Final = 100
+_SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def value_text(value: float, figure: Figure, words: Words) -> str:
+    """A value in the unit of its figure; sizes in GB, as the claims have them."""
+    match figure.unit:
+        case "bytes":
+            return size_text(value, words)
+        case "bytes_per_s":
+            return words("claims.rate", value=f"{gb(value):,.4g}")
+        case "frac":
+            return share_text(value)
+        case "ratio":
+            return words("claims.times", value=f"{value:.2f}")
+        case "flags":
+            return words("claims.yes" if value else "claims.no")
+        case "count":
+            return whole(value)
+        case _:
+            return _worded(value, figure, words)
+
+
+def _worded(value: float, figure: Figure, words: Words) -> str:
+    plain = {
+        "s": ("claims.seconds", f"{value:.3g}"),
+        "days": ("claims.days", f"{value:,.1f}"),
+        "months": ("claims.months", whole(value)),
+        "usd": ("claims.usd", f"{value:,.2f}"),
+        "bits": ("claims.bits", f"{value:.4g}"),
+        "tokens_per_s": ("claims.tokens", whole(value)),
+    }
+    if figure.unit in plain:
+        key, text = plain[figure.unit]
+        return words(key, value=text)
+    return number_text(value)
+
+
+def share_text(fraction: float) -> str:
+    """A share with what it needs of decimals: 87.5 %, 75 %."""
+    value = fraction * 100
+    return percent(fraction) if abs(value) >= MANY else f"{value:.3g}\u00a0%"
+
+
+def number_text(value: float) -> str:
+    """A bare number; a very small one as a power of ten."""
+    if value and abs(value) < 1e-3:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        return f"{mantissa}\u00a0×\u00a010{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def size_text(amount_bytes: float, words: Words) -> str:
+    """Bytes as GB, or as MB where they are few."""
+    if amount_bytes and abs(amount_bytes) < GB / 2:
+        return words("claims.mb", value=f"{gb(amount_bytes) * 1000:,.0f}")
+    return words("claims.gb", value=f"{gb(amount_bytes):,.1f}")
+
+
+def off_text(figure: Figure, words: Words) -> str:
+    """How far what is said is from what is found; a dash where there is nothing to compare."""
+    said, found = figure.said, figure.found
+    if said is None or figure.unit == "flags":
+        return DASH
+    if abs(said - found) <= CLOSE_FRAC * abs(found):
+        return words("claims.same")
+    if figure.unit == "frac":
+        points = said - found
+        return words("claims.high" if points > 0 else "claims.low", value=share_text(abs(points)))
+    if not found or not said:
+        return DASH
+    high, times = said > found, max(said / found, found / said)
+    text = f"×{times:,.{0 if times >= MANY else 1}f}" if times >= FAR else percent(abs(said / found - 1))
+    return words("claims.high" if high else "claims.low", value=text)
+
+
+def working(figure: Figure, words: Words) -> Safe:
+    """The formula with its values, or where the figure comes from."""
+    if figure.reference:
+        source = REFERENCES[figure.reference]
+        cited = words.html(
+            "working.reference_link",
+            kind=words(f"working.kind.{source.kind}"), title=source.title, where=source.where, url=source.url,
+        )  # fmt: skip
+        return Safe(f"{_formula(figure)}<br>{cited}") if figure.formula else cited
+    if figure.formula:
+        return _formula(figure)
+    return words.html(
+        "claims.whole_plan" if figure.unit in {"bytes", "frac", "ratio"} else "claims.from_data"
+    )
+
+
+def _formula(figure: Figure) -> Safe:
+    values = ", ".join(f"{escape(name)} = {symbol_value(value)}" for name, value in figure.symbols)
+    below = f'<br><span class="m">{values}</span>' if values else ""
+    return Safe(f"<code>{escape(figure.formula.replace('-', MINUS))}</code>{below}")
