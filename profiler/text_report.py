@@ -13,10 +13,13 @@ _HEAD = f"{'':32}{'predicted MiB':>15}{'measured MiB':>15}{'difference':>15}{'of
 
 
 def remark_line(remark: Remark) -> str:
-    """A remark as `field: code (name value, ...)`."""
-    params = ", ".join(f"{name} {value}" for name, value in remark.params.items())
+    """A remark as `field: what (name value, ...): detail`, the words of its code for what."""
+    named = {name: value for name, value in remark.params.items() if name != "detail"}
+    params = ", ".join(f"{name} {value}" for name, value in named.items())
     where = f"{remark.field}: " if remark.field else ""
-    return f"{where}{remark.code}" + (f" ({params})" if params else "")
+    detail = remark.params.get("detail")
+    said = f"{where}{remark.code.replace('_', ' ')}" + (f" ({params})" if params else "")
+    return f"{said}: {detail}" if detail else said
 
 
 def comparison_lines(report: Report, comparison: Comparison) -> Iterator[str]:

@@ -140,7 +140,7 @@ class Trace(Strict):
         marks: Starts of phases.
         steps: Steps run; the last one is the one that is read.
         vocab_size: Width of the logits.
-        parameter_shapes: Shapes of the parameters, matrices both ways round.
+        parameter_shapes: Shapes of the matrices that get gradients, both ways round.
         params_total: Elements of the parameters.
         params_trainable: Elements of those that receive gradients.
         workspaces: What kernels take for themselves.

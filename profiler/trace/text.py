@@ -66,7 +66,7 @@ def lines(trace: Trace, seen: Answer, capacity_bytes: int | None) -> Iterator[st
         for group in figures.groups:
             if group.layer == "allocated":
                 yield f"  {group.name:32}{_mib(group.bytes)}"
-    yield f"{'whole run':34}{_mib(seen.peak_allocated_bytes)}{_mib(seen.peak_reserved_bytes)}"
+    yield f"{'whole run, from the first step':34}{_mib(seen.peak_allocated_bytes)}{_mib(seen.peak_reserved_bytes)}"
     for note in seen.fullest.largest if seen.fullest else ():
         shape = "x".join(map(str, note.shape))
         yield f"  {_mib(note.bytes)} MiB  {note.name}  {note.module}  {note.op}  {shape} {note.dtype}".rstrip()

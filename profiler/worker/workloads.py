@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+from transformers.optimization import Adafactor as TrainerAdafactor
 
 from planner.model import UnknownArchitecture, model_from_config
 from planner.model.spec import Structure
@@ -40,6 +41,9 @@ AUTO_CLASSES: Final = {
     Structure.ENCODER_DECODER: AutoModelForSeq2SeqLM,
 }
 BETAS: Final = (0.9, 0.999)
+TRAINER_LOOPS: Final = frozenset({"hf_trainer"})
+TRAINER_ADAFACTOR: Final = {"scale_parameter": False, "relative_step": False}
+"""As `transformers.Trainer` makes its own Adafactor (`get_optimizer_cls_and_kwargs`)."""
 
 
 class CannotBuildError(ValueError):
@@ -114,7 +118,7 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
     if scenario.runtime.compile:
         model.compile()
     trainer = scenario.runtime.name == "hf_trainer"
-    optimizer, in_backward = make_optimizers(model, training.optimizer)
+    optimizer, in_backward = make_optimizers(model, training.optimizer, scenario.runtime.name)
     return Workload(
         model=model,
         optimizer=optimizer,
@@ -196,6 +200,8 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     for name in DROPOUT_FIELDS if dropout is not None else ():
         if isinstance(getattr(made, name, None), int | float):
             setattr(made, name, dropout)
+    if getattr(made, "is_encoder_decoder", False) and getattr(made, "decoder_start_token_id", None) is None:
+        made.decoder_start_token_id = 0  # which token it is changes no tensor
     made.use_cache = scenario.runtime.name != "hf_trainer" and not is_packed(scenario.training)
     return made
 
@@ -236,10 +242,12 @@ def add_adapter(model: Any, adapter: Adapter) -> Any:
         raise cannot_build("adapter_not_built", "adapter", adapter.targets, error) from error
 
 
-def make_optimizers(model: Any, settings: Optimizer) -> tuple[Any, tuple[Any, ...]]:
+def make_optimizers(model: Any, settings: Optimizer, runtime: str = "") -> tuple[Any, tuple[Any, ...]]:
     """The optimizer, and the single parameters' own ones where they step in the backward pass."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not settings.in_backward:
+        if settings.name == "adafactor" and runtime in TRAINER_LOOPS:
+            return TrainerAdafactor(parameters, lr=LEARNING_RATE, **TRAINER_ADAFACTOR), ()
         return make_optimizer(parameters, settings), ()
     own = tuple(make_optimizer([parameter], settings) for parameter in parameters)
     for parameter, optimizer in zip(parameters, own, strict=True):

@@ -60,5 +60,5 @@ def divide(workload: Workload, scenario: Scenario, part: Part, mesh: Any) -> Wor
         cut(model, mesh[TENSOR], part)
     if part.shards > 1:
         shard(model, mesh[COPIES, SHARDS] if part.copies > 1 else mesh[SHARDS], part)
-    optimizer, in_backward = make_optimizers(model, scenario.training.optimizer)
+    optimizer, in_backward = make_optimizers(model, scenario.training.optimizer, scenario.runtime.name)
     return replace(workload, optimizer=optimizer, in_backward=in_backward)

@@ -15,7 +15,7 @@ from profiler.worker.workloads import Workload, autocast_maker, batch_maker, mak
 def on_fake_cpu(work: Workload, scenario: Scenario, config: Any) -> Workload:
     """The same workload on fake tensors. Called within the mode that makes them."""
     fake_parameters(work.model)
-    optimizer, in_backward = make_optimizers(work.model, scenario.training.optimizer)
+    optimizer, in_backward = make_optimizers(work.model, scenario.training.optimizer, scenario.runtime.name)
     return replace(
         work,
         optimizer=optimizer,

@@ -23,6 +23,7 @@ from profiler.events import Progress, Refused, Request, Result, Started
 from profiler.trace.child.autocast import cuda_lists
 from profiler.trace.child.builders import build_for, loop_for
 from profiler.trace.child.distributed import Division
+from profiler.trace.child.failing import told_apart
 from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.instant import instant_trace
 from profiler.trace.child.litgpt_loop import MICRO_BATCHES
@@ -119,6 +120,7 @@ def make_trace(
     casts = bool(scenario.training.precision.autocast)
     device_type = FAKE if casts else SHAPES_ONLY
     with ExitStack() as stack:
+        stack.enter_context(told_apart(config, module))
         stack.enter_context(in_force(target, device_type, packed=is_packed(scenario.training)))
         division = Division(stack, target, device_type)
         workload = _built(scenario, config, module)

@@ -99,7 +99,7 @@ def build_module(source: ModuleSource, scenario: Scenario, device: str) -> Workl
     model.to(device)
     model.train()
     stepping = Stepping(model, given, device)
-    optimizer, in_backward = make_optimizers(model, scenario.training.optimizer)
+    optimizer, in_backward = make_optimizers(model, scenario.training.optimizer, scenario.runtime.name)
     trainer = scenario.runtime.name == "hf_trainer"
     return Workload(
         model=stepping,
@@ -119,7 +119,7 @@ def module_on_fake_cpu(work: Workload, scenario: Scenario) -> Workload:
     """The same workload on fake tensors, for autocast. Called within the mode that makes them."""
     fake_parameters(work.model)
     work.model.device = "cpu"
-    optimizer, in_backward = make_optimizers(work.model, scenario.training.optimizer)
+    optimizer, in_backward = make_optimizers(work.model, scenario.training.optimizer, scenario.runtime.name)
     return replace(work, optimizer=optimizer, in_backward=in_backward, scaler=scaler_for(scenario, "cpu"))
 
 
@@ -128,7 +128,7 @@ def _made(source: ModuleSource, device: str) -> tuple[Any, Any]:
     try:
         with torch.device(device):
             made = factory(**source.inputs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise _wrong("module_failed", source, f"{type(error).__name__}: {error}") from error
     if not (isinstance(made, tuple) and len(made) == 2):
@@ -143,7 +143,7 @@ def _factory(source: ModuleSource) -> Callable[..., Any]:
     sys.path.insert(0, source.folder)
     try:
         found: Any = importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _wrong("module_not_imported", source, f"{type(error).__name__}: {error}") from error
     for part in path.split("."):
         if not hasattr(found, part):

@@ -77,6 +77,8 @@ def test_autocast_reaches_a_users_model() -> None:
         ("alone", "module_wrong", "Net"),
         ("no_module", "module_wrong", "torch.nn.Module"),
         ("failing", "module_failed", "no such file"),
+        ("leaving", "module_failed", "SystemExit"),
+        ("too_wide", "step_failed", "user_models.py:"),
         ("not_there", "module_not_found", "not_there"),
         ("Net.forward.nothing", "module_not_found", "nothing"),
         ("ROOT", "module_not_found", "ROOT"),
@@ -110,7 +112,7 @@ def test_a_module_that_is_not_there_is_refused_by_the_child(tmp_path: Path) -> N
         env=_environment(),
     )
     assert done.returncode == 3, done.stderr
-    assert "module_not_imported" in done.stderr
+    assert "module not imported" in done.stderr
     assert "nowhere_at_all" in done.stderr
 
 

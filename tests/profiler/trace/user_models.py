@@ -1,5 +1,6 @@
 """Models of a user's own, as `package.module:factory`: what works, and each way it can be wrong."""
 
+import sys
 from typing import Any
 
 import torch
@@ -50,6 +51,16 @@ def by_name(width: int = 32) -> Any:
 def by_loss(width: int = 32) -> Any:
     """A model, and a function that gives its loss."""
     return Net(width), lambda model: model(torch.randn(60, width)).pow(2).mean()
+
+
+def too_wide() -> Any:
+    """Inputs that are wider than the model."""
+    return Scored(32), torch.randn(50, 33)
+
+
+def leaving() -> Any:
+    """A factory that ends the process."""
+    sys.exit(3)
 
 
 def normed() -> Any:
