@@ -41,13 +41,14 @@ def draw(desk: Desk) -> None:
             key=_SOURCE,
             placeholder=words("checkpoint.placeholder"),
             max_chars=LONGEST,
-            help=words("checkpoint.note"),
         )
-    if st.button(words("checkpoint.read"), key="checkpoint_read"):
-        with st.spinner(words("checkpoint.reading")):
-            st.session_state[_OUTCOME] = take(str(st.session_state.get(_SOURCE) or ""))
-        st.rerun()
-    _outcome(desk, st.session_state.get(_OUTCOME))
+    with st.container(width=420):
+        st.html(f'<div class="p m">{words.html("checkpoint.note")}</div>')
+        if st.button(words("checkpoint.read"), key="checkpoint_read"):
+            with st.spinner(words("checkpoint.reading")):
+                st.session_state[_OUTCOME] = take(str(st.session_state.get(_SOURCE) or ""))
+            st.rerun()
+        _outcome(desk, st.session_state.get(_OUTCOME))
     if desk.get(STORED) is not None:
         st.button(
             words("checkpoint.forget"),
