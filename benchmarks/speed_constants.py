@@ -63,7 +63,10 @@ def _rates(prefix: str, result: Any, source: str) -> list[str]:
 
 
 def _factors(result: Any) -> list[str]:
-    how = "median of observed over predicted step time, drawn towards 1 by the weight of ten rows"
+    how = (
+        "mean over sources of the median of observed over predicted step time, each drawn towards 1 by the weight of "
+        "ten rows, their mean by the weight of one source"
+    )
     found = []
     for runtime, value in result.factors.items():
         mask = result.data.runtimes == runtime
@@ -77,12 +80,14 @@ def _factors(result: Any) -> list[str]:
 
 
 def _bands(result: Any, source: str) -> list[str]:
-    """5 % and 95 % quantiles of observed over predicted, every row predicted without its fold."""
+    """5 % and 95 % quantiles of observed over predicted, every row predicted without its source."""
     found = []
-    how = "quantile of observed over predicted time, every row predicted by constants fitted without its fold"
+    how = (
+        "quantile of observed over predicted time, every row predicted by constants fitted without its source"
+    )
     for kind in np.unique(result.data.kinds):
         mask = result.data.kinds == kind
-        ratio = sorted(map(float, np.exp(-result.fold[mask])))
+        ratio = sorted(map(float, np.exp(-result.family[mask])))
         for side, share in (("low", 0.05), ("high", 0.95)):
             name = f"speed_band_{kind}_{side}_frac"
             found.append(_entry(name, percentile(ratio, share), "ratio", how, source, int(mask.sum())))

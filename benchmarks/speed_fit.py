@@ -27,9 +27,9 @@ from planner.throughput.training_time import TrainingRates, step_parts
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 LARGE: Final = 0.1
-TRAINING_PULL: Final = 0.015
-SERVING_PULL: Final = 0.005
-"""Weight of the pull towards the round values, chosen among four by the error on families left out."""
+TRAINING_PULL: Final = 0.06
+SERVING_PULL: Final = 0.01
+"""Weight of the pull towards the round values, chosen among six by the error on families left out."""
 SHARE_STEEP: Final = 10.0
 SHARE_MOST: Final = 0.95
 STEPS: Final = (0.3, -0.3, 0.2)
@@ -37,6 +37,9 @@ ROUNDS: Final = 2500
 FACTOR_ROWS: Final = 10
 """Fewest rows for a constant of a runtime's own."""
 FACTOR_PULL: Final = 10.0
+"""Weight of the pull of a family's median towards 1, in rows."""
+FAMILY_PULL: Final = 1.0
+"""Weight of the pull of a runtime's factor towards 1, in families: sources of one runtime differ as runtimes do."""
 FOLDS: Final = 5
 
 TRAINING_START: Final = TrainingRates(
@@ -45,11 +48,12 @@ TRAINING_START: Final = TrainingRates(
     state_leak=0.1, step_scale=1.2, host_frac=0.6, host_optimizer_bytes_per_s=3e10,
 )  # fmt: skip
 SERVING_START: Final = ServingRates(
-    read_frac=0.8, packed_slow=1.1, unpacked_slow=0.5, ggml_packed_slow=1.1, ops_per_element=3.0, kv_frac=0.6,
-    eager_kv_slow=3.0, product_frac=0.6, layer_s=4e-5, eager_layer_s=8e-4, unpacked_layer_s=3e-4, ggml_layer_s=3e-5,
-    step_s=2e-4, scripted_step_s=5e-4, sequence_s=2e-5, scripted_sequence_s=1e-4, reduce_frac=0.5, hop_s=5e-6,
-    prompt_frac=0.8, prompt_joule=0.3, prompt_attention_slow=1.5, prompt_packed_slow=0.1, prompt_ggml_slow=0.8,
-    prompt_moved=1.0, prompt_step_s=3e-3, offline_frac=0.8,
+    read_frac=0.9, port_bytes=64, ggml_port=0.5, packed_slow=1.1, unpacked_slow=0.5, ggml_packed_slow=1.1,
+    ops_per_element=3.0, kv_frac=0.6, eager_kv_slow=3.0, product_frac=0.6, layer_s=4e-5, eager_layer_s=8e-4,
+    unpacked_layer_s=3e-4, ggml_layer_s=3e-5, step_s=2e-4, scripted_step_s=5e-4, sequence_s=2e-5,
+    scripted_sequence_s=1e-4, reduce_frac=0.5, hop_s=5e-6, prompt_frac=0.8, prompt_joule=0.3,
+    prompt_attention_slow=1.5, prompt_packed_slow=0.1, prompt_ggml_slow=0.8, prompt_moved=1.0, prompt_step_s=3e-3,
+    offline_frac=0.8,
 )  # fmt: skip
 SHARES: Final = frozenset(
     {"fabric_frac", "pcie_frac", "network_frac", "state_leak", "host_frac", "read_frac", "kv_frac", "reduce_frac",
@@ -175,16 +179,28 @@ def rates_of(data: Data, at: Vector) -> Any:
 
 
 def factors_of(data: Data, at: Vector, mask: Mask) -> dict[str, float]:
-    """Each runtime's own factor on time: the median of what is left, drawn towards 1 by ten rows' weight."""
+    """Each runtime's own factor on time: the mean of its families' medians, drawn towards 1.
+
+    A family's median is drawn by ten rows' weight, the mean of families by one family's.
+    """
     if isinstance(data, ServingData):
         return {}
-    error, runtimes = data.log_ratio(rates_of(data, at), mask), data.runtimes[mask]
+    error, runtimes, families = (
+        data.log_ratio(rates_of(data, at), mask),
+        data.runtimes[mask],
+        data.families[mask],
+    )
     found = {}
     for runtime in np.unique(runtimes):
-        own = error[runtimes == runtime]
-        if len(own) >= FACTOR_ROWS:
-            found[str(runtime)] = float(np.exp(-np.median(own) * len(own) / (len(own) + FACTOR_PULL)))
+        own = runtimes == runtime
+        if own.sum() >= FACTOR_ROWS:
+            drawn = [_drawn_median(error[own & (families == f)]) for f in np.unique(families[own])]
+            found[str(runtime)] = float(np.exp(-sum(drawn) / (len(drawn) + FAMILY_PULL)))
     return found
+
+
+def _drawn_median(error: Vector) -> float:
+    return float(np.median(error)) * len(error) / (len(error) + FACTOR_PULL)
 
 
 def errors(data: Data, at: Vector, factors: dict[str, float], mask: Mask) -> Vector:

@@ -39,6 +39,17 @@ REFERENCES: dict[str, Reference] = {
         "section 2.2: (p-1)/m, divided by the chunks of a stage where interleaved",
         "2104.04473",
     ),
+    "stage_transfers": _paper(
+        "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
+        "section 4.1: each rank sends its part of the activations to the next stage, and their gradients back",
+        "2104.04473",
+    ),
+    "matrix_tiles": Reference(
+        "Matrix Multiplication Background User's Guide",
+        "tiles: a product is computed in whole tiles, however few rows the last one holds",
+        "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
+        "docs",
+    ),
     "offload_transfers": _paper(
         "ZeRO-Offload", "section 4: gradients to the host, updated parameters back, each step", "2101.06840"
     ),

@@ -1,4 +1,4 @@
-"""The band around a time: quantiles of observed over predicted on published runs that the rates were not fitted to."""
+"""The band around a time: quantiles of observed over predicted on published runs of sources left out."""
 
 from planner.hardware import Tables
 from planner.throughput.types import SpeedBand

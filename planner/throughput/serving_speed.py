@@ -23,7 +23,7 @@ from planner.throughput.types import Part, PartName, SpeedBand, Unknown
 REFERENCES: Final[dict[PartName, str]] = {
     "weights_read": "decode_roofline",
     "kv_read": "decode_roofline",
-    "compute": "decode_roofline",
+    "compute": "matrix_tiles",
     "launches": "kernel_launches",
     "tensor_parallel": "ring_all_reduce",
     "engine": "engine_step",

@@ -15,6 +15,8 @@ class ServingRates:
 
     Attributes:
         read_frac: Share of the bandwidth at which 16-bit weights are read.
+        port_bytes: Bytes of weights that a multiprocessor takes in a cycle.
+        ggml_port: What it takes in the llama.cpp family, relative to that.
         packed_slow: Time of reading a quantized byte over a 16-bit one.
         unpacked_slow: What is added to that where kernels of their own unpack weights from Python.
         ggml_packed_slow: `packed_slow` of the llama.cpp family.
@@ -43,6 +45,8 @@ class ServingRates:
     """
 
     read_frac: float
+    port_bytes: float
+    ggml_port: float
     packed_slow: float
     unpacked_slow: float
     ggml_packed_slow: float
@@ -111,15 +115,12 @@ def token_parts(work: TokenWork, rates: ServingRates) -> TokenParts:
     """
     own = rates.packed_slow + (rates.ggml_packed_slow - rates.packed_slow) * work.is_ggml
     slow = 1 + work.is_packed * (own - 1 + rates.unpacked_slow * work.is_unpacked)
-    weights = work.weight_s * slow / rates.read_frac
+    port = rates.port_bytes * (1 + (rates.ggml_port - 1) * work.is_ggml)
+    weights = work.weight_s * slow / rates.read_frac + work.port_s / port
     unpacking = work.unpack_s * rates.ops_per_element
-    layer = (
-        rates.layer_s
-        + (rates.ggml_layer_s - rates.layer_s) * work.is_ggml
-        + rates.eager_layer_s * work.is_eager
-        + rates.unpacked_layer_s * work.is_unpacked
-    )
-    fixed = work.layers * layer
+    kernels = rates.layer_s + (rates.ggml_layer_s - rates.layer_s) * work.is_ggml
+    launches = rates.eager_layer_s * work.is_eager + rates.unpacked_layer_s * work.is_unpacked
+    fixed = work.paced_layers * kernels + work.layers * launches
     caches = work.kv_s / rates.kv_frac * (1 + rates.eager_kv_slow * work.is_eager)
     busy = weights + unpacking + caches
     hidden = work.is_eager * (fixed - positive(fixed - busy))

@@ -18,6 +18,7 @@ from planner.plan_types import DevicePlan, Plan
 from planner.scenario import Scenario
 from planner.throughput import flops as fl
 from planner.throughput import links as ln
+from planner.throughput.processors import pace, unit_cycles_per_s
 from planner.throughput.types import Unknown
 
 EAGER: Final = frozenset({"transformers"})
@@ -29,6 +30,8 @@ GGML: Final = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
 FULL_FORMATS: Final = frozenset({"bf16", "fp16", "fp32", "f16", "f32"})
 NATIVE_FORMATS: Final = {"fp8": "fp8", "nvfp4": "fp4", "int8": "int8", "mxfp4": "fp4"}
 """Weight formats whose products run at their own rate where the card has one; others are unpacked to 16 bit."""
+TILE_ROWS: Final = 64
+SMALL_TILE_ROWS: Final = 16
 SIXTEEN: Final = 16
 _BITS: Final = re.compile(r"exl2_(\d+(?:\.\d+)?)|q(\d)f16")
 CACHE_FORMAT: Final = "bf16"
@@ -41,8 +44,10 @@ class TokenWork:
     Attributes:
         weight_s: Ideal time of reading weights, all stages.
         kv_s: Ideal time of reading caches.
-        product_s: Ideal time of the products at the peak rate; 0 where no rate is known.
+        product_s: Ideal time of the products at the peak rate, whole tiles; 0 where no rate is known.
+        port_s: Bytes of weights over what a byte a cycle into every multiprocessor would be.
         layers: Layers passed.
+        paced_layers: The same, each times the clock of an A100 over that of its card.
         stages: Pipeline stages.
         batch: Sequences.
         is_eager: 1 where kernels are launched one by one from Python.
@@ -58,7 +63,9 @@ class TokenWork:
     weight_s: float
     kv_s: float
     product_s: float
+    port_s: float
     layers: float
+    paced_layers: float
     stages: float
     batch: float
     is_eager: float
@@ -218,7 +225,7 @@ def token_work(server: Server, batch: float, context: float) -> TokenWork:
         batch: Sequences of one replica.
         context: Tokens of one sequence so far, mean over the batch.
     """
-    weight_s = kv_s = product_s = unpack_s = 0.0
+    weight_s = kv_s = product_s = unpack_s = port_s = paced = 0.0
     layers, marks = 0, _marks(server)
     for device, gpu, held in zip(server.stages, server.gpus, server.layers, strict=True):
         rate = gpu.bandwidth_bytes_per_s or 1.0
@@ -226,17 +233,20 @@ def token_work(server: Server, batch: float, context: float) -> TokenWork:
         mlp = next((layer.mlp for layer in held if layer.mlp.num_experts), None)
         part = touched_frac(mlp.num_experts, mlp.experts_per_token, batch) if mlp else 0.0
         weight_s += (dense + experts * part) / rate
+        port_s += (dense + experts * part) / (unit_cycles_per_s(gpu) or float("inf"))
+        paced += len(held) * pace(gpu)
         if marks["is_packed"] and not runs_natively(gpu, server.weights):
             unpack_s += _stage_elements(server, held, batch) / (gpu.flops.fp32 or float("inf"))
         kv_s += batch * cache_read_bytes(server, held, context) / rate
         peak = compute_rate(gpu, server.weights, ggml=bool(marks["is_ggml"]))
-        product_s += batch * _stage_flops(server, held, device) / peak if peak else 0.0
+        product_s += _stage_flops(server, held, device, batch) / peak if peak else 0.0
         layers += len(held)
     reduce_s, hops = _reduces(server, batch)
     unpacked = marks["is_eager"] * marks["is_packed"]
     return TokenWork(
         is_scripted=float(server.scenario.runtime.name in SCRIPTED),
         weight_s=weight_s, kv_s=kv_s, product_s=product_s, layers=layers, stages=len(server.stages), batch=batch,
+        port_s=port_s, paced_layers=paced,
         is_unpacked=unpacked, unpack_s=unpack_s, reduce_s=reduce_s, reduce_hops=hops, **marks,
     )  # fmt: skip
 
@@ -294,14 +304,31 @@ def cache_read_bytes(server: Server, layers: Sequence[Layer], context: float) ->
     return total
 
 
-def _stage_flops(server: Server, layers: Sequence[Layer], device: DevicePlan) -> float:
-    """Operations of one token in one stage, on one card."""
-    total = 0.0
+def tile_rows(server: Server) -> tuple[int, int]:
+    """Rows of the smallest tile of dense products, and of those of experts.
+
+    A tile is computed whole however few rows it holds. NVIDIA, Matrix Multiplication Background: cuBLAS tiles go down
+    to 64 x 64. Kernels for packed weights (Marlin, arXiv 2408.11743) and for experts take 16; the llama.cpp family has
+    products of a matrix and a vector.
+    """
+    if server.scenario.runtime.name in GGML:
+        return 1, 1
+    if server.weights in FULL_FORMATS or server.weights in NATIVE_FORMATS:
+        return TILE_ROWS, SMALL_TILE_ROWS
+    return SMALL_TILE_ROWS, SMALL_TILE_ROWS
+
+
+def _stage_flops(server: Server, layers: Sequence[Layer], device: DevicePlan, batch: float) -> float:
+    """Operations of a step in one stage, on one card, with the rows that fill up tiles."""
+    (dense_rows, expert_rows), total = tile_rows(server), 0.0
+    rows = max(batch, dense_rows)
     for layer in layers:
-        load = server.loads[id(layer)]
-        total += fl.matrix_flops(1.0, load.weights + load.expert_weights) + load.state_flops
+        load, mlp = server.loads[id(layer)], layer.mlp
+        total += fl.matrix_flops(rows, load.weights) + batch * load.state_flops
+        touched = load.held_experts * touched_frac(mlp.num_experts, mlp.experts_per_token, batch)
+        total += max(fl.matrix_flops(batch, load.expert_weights), fl.matrix_flops(expert_rows, touched))
     if device is server.stages[-1] and server.model.head is not None:
-        total += fl.matrix_flops(1.0, float(server.model.head.weight_params))
+        total += fl.matrix_flops(rows, float(server.model.head.weight_params))
     return total / server.tensor
 
 

@@ -36,12 +36,14 @@ class StepWork:
         once_pcie_s: The same.
         once_network_s: The same.
         once_hops: Messages one after the other.
+        once_hidden: 1 where they run under the computing of the last micro-batch, 0 where after it.
         optimizer_bytes: Bytes the optimizer reads and writes on the card, once a step.
         host_s: Ideal time of copies between host and card, of the whole step.
         host_optimizer_bytes: Bytes the host's own optimizer step reads and writes for this card.
         disk_s: Ideal time of the node's disk, all its cards together.
         tensor_frac: Share of the in-the-way time that tensor parallelism causes.
-        expert_frac: Share that experts cause; the rest is context parallelism.
+        expert_frac: Share that experts cause.
+        stage_frac: Share of transfers to the next pipeline stage; the rest is context parallelism.
     """
 
     full_flops: float
@@ -69,12 +71,14 @@ class StepWork:
     once_pcie_s: float
     once_network_s: float
     once_hops: float
+    once_hidden: float
     optimizer_bytes: float
     host_s: float
     host_optimizer_bytes: float
     disk_s: float
     tensor_frac: float
     expert_frac: float
+    stage_frac: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

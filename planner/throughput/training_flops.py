@@ -1,5 +1,6 @@
 """Operations and memory traffic of a training step on one card, by layer."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,9 @@ PRODUCTS: Final = 3
 """Forward, gradient of the input, gradient of the weight."""
 SELECTIVE_AGAIN: Final = 0.5
 """torchtitan's selective policy keeps every second matrix product."""
+FLASH_MONTH: Final = "2022-06"
+"""FlashAttention was published at the end of May 2022 (arXiv 2205.14135)."""
+_MONTH: Final = re.compile(r"\b20\d\d-\d\d\b")
 BASE_BYTES: Final[Mapping[str, float]] = {
     "nf4": 0.5625,
     "nf4_dq": 0.516,
@@ -94,8 +98,25 @@ def layer_loads(model: ModelSpec) -> dict[int, fl.LayerLoad]:
     return {id(layer): fl.layer_load(layer, model.hidden_size) for layer, _ in model.distinct_layers()}
 
 
+def writes_scores(attention: str | None, version: str | None) -> bool:
+    """Whether attention scores go through memory: eager attention, and all there was before FlashAttention.
+
+    Args:
+        attention: Kernel of the resolved question.
+        version: Version of the runtime; one that ends in a month tells when it ran.
+    """
+    month = _MONTH.search(version or "")
+    return attention == "eager" or (month is not None and month[0] < FLASH_MONTH)
+
+
 def stage_load(
-    share: Share, setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad], trained: int
+    share: Share,
+    setup: Setup,
+    model: ModelSpec,
+    loads: Mapping[int, fl.LayerLoad],
+    trained: int,
+    *,
+    scores: bool = False,
 ) -> StageLoad:
     """What a micro-batch asks of one card.
 
@@ -105,12 +126,12 @@ def stage_load(
         model: The model.
         loads: What `layer_loads` returned for it.
         trained: Trainable parameters on the card (adapters only where there are any).
+        scores: Attention scores are written and read, all of the square.
     """
     passes, tokens, t = passes_of(setup), setup.tokens, share.tensor
     full = low = attention = moved = 0.0
     e = setup.compute_bytes
-    causal, is_low = fl.is_causal(model), low_format(setup) is not None
-    scores = setup.training.attention == "eager"
+    causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
     for layer, count in counted_layers((*share.layers, *share.encoder_layers)):
         load = loads[id(layer)]
         products = fl.matrix_flops(tokens, load.weights + load.expert_weights) / t * count * passes.dense

@@ -26,6 +26,7 @@ REFERENCES: Final[dict[PartName, str]] = {
     "tensor_parallel": "ring_all_reduce",
     "context_parallel": "ring_all_reduce",
     "expert_parallel": "expert_all_to_all",
+    "stage_transfers": "stage_transfers",
     "data_parallel": "ring_all_reduce",
     "pipeline_bubble": "pipeline_bubble",
     "optimizer_step": "roofline",
@@ -70,7 +71,7 @@ class TrainingSpeed:
     missing: tuple[Unknown, ...] = ()
 
 
-WAITS: Final = ("tensor_parallel", "context_parallel", "expert_parallel", "data_parallel")
+WAITS: Final = ("tensor_parallel", "context_parallel", "expert_parallel", "stage_transfers", "data_parallel")
 
 
 def training_speed(plan: Plan, tables: Tables) -> TrainingSpeed:

@@ -66,6 +66,7 @@ class StepParts:
     tensor_parallel: float
     context_parallel: float
     expert_parallel: float
+    stage_transfers: float
     data_parallel: float
     pipeline_bubble: float
     optimizer_step: float
@@ -75,7 +76,8 @@ class StepParts:
     def total(self) -> float:
         """The step."""
         layers = self.matrix_products + self.attention + self.memory_traffic + self.launches
-        waits = self.tensor_parallel + self.context_parallel + self.expert_parallel + self.data_parallel
+        waits = self.tensor_parallel + self.context_parallel + self.expert_parallel + self.stage_transfers
+        waits += self.data_parallel
         return layers + waits + self.pipeline_bubble + self.optimizer_step + self.host_transfers
 
 
@@ -139,7 +141,9 @@ def step_parts(work: StepWork, rates: TrainingRates) -> StepParts:
     states_seen = rates.state_leak * states + positive(
         (1 - rates.state_leak) * states - HIDDEN_FRAC * computing
     )
-    once_seen = rates.state_leak * once + positive((1 - rates.state_leak) * once - HIDDEN_FRAC * computing)
+    once_seen = rates.state_leak * once + positive(
+        (1 - rates.state_leak) * once - HIDDEN_FRAC * computing * work.once_hidden
+    )
     m = work.micro_batches
     each = computing + waits + states_seen
     return StepParts(
@@ -148,8 +152,9 @@ def step_parts(work: StepWork, rates: TrainingRates) -> StepParts:
         memory_traffic=moved * m,
         launches=launches * m,
         tensor_parallel=waits * work.tensor_frac * m,
-        context_parallel=waits * (1 - work.tensor_frac - work.expert_frac) * m,
+        context_parallel=waits * (1 - work.tensor_frac - work.expert_frac - work.stage_frac) * m,
         expert_parallel=waits * work.expert_frac * m,
+        stage_transfers=waits * work.stage_frac * m,
         data_parallel=states_seen * m + once_seen,
         pipeline_bubble=each * m * work.bubble_frac,
         optimizer_step=work.optimizer_bytes * rates.step_scale / work.bandwidth,

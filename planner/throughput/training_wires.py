@@ -50,6 +50,15 @@ class Held:
     stepped: float
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Parts of the transfers in the way of the layers; what is left is context parallelism."""
+
+    tensor: float
+    expert: float
+    pipeline: float
+
+
 class Wires:
     """Which links a card has, and the ideal time of every collective over them."""
 
@@ -95,14 +104,14 @@ class Wires:
             (self.net or 1.0) * local, self.peer or float("inf") if local > 1 else float("inf")
         ), "network"
 
-    def in_the_way(self) -> tuple[Wire, float, float]:
-        """Collectives that the next layer waits for, of one micro-batch; shares of tensor and expert parallelism."""
+    def in_the_way(self) -> tuple[Wire, Shares]:
+        """Transfers that the next layer waits for, of one micro-batch, and whose they are."""
         wire = Wire()
-        tensor = self._tensor(wire)
-        expert = self._expert(wire)
+        tensor, expert = self._tensor(wire), self._expert(wire)
         self._context(wire)
+        pipeline = self._pipeline(wire)
         whole = wire.total or 1.0
-        return wire, tensor / whole, expert / whole
+        return wire, Shares(tensor / whole, expert / whole, pipeline / whole)
 
     def _tensor(self, wire: Wire) -> float:
         t = self.share.tensor
@@ -145,6 +154,21 @@ class Wires:
             trips = count * passes_of(self.setup).visits
             seconds = trips * ln.gather_s(amount / self.share.tensor, ranks, rate)
             wire.add(seconds, kind, trips * (ranks - 1))
+
+    def _pipeline(self, wire: Wire) -> float:
+        """Activations to the next stage and their gradients back, each rank its part of the width.
+
+        Narayanan et al. 2021 (arXiv 2104.04473), section 4.1; interleaved stages hide them.
+        """
+        stages = self.setup.parallel.pipeline
+        if stages == 1 or (self.setup.parallel.virtual_stages or 1) > 1:
+            return 0.0
+        near = self.cards // stages < self.per_node
+        rate, kind = (self.peer or 1.0, self.kind) if near else (self.net or 1.0, "network")
+        amount = self.setup.tokens * self.model.hidden_size * self.setup.compute_bytes / self.share.tensor
+        seconds = 2 * ln.transfer_s(amount, rate)
+        wire.add(seconds, kind, 2)
+        return seconds
 
     def states(self) -> tuple[Wire, Wire]:
         """Gathering weights and reducing gradients: of one micro-batch, and once a step."""

@@ -17,6 +17,7 @@ from planner.throughput.training_flops import (
     peak_flops,
     stage_load,
     token_flops,
+    writes_scores,
 )
 from planner.throughput.training_wires import Held, Wires
 from planner.throughput.types import Unknown
@@ -29,6 +30,15 @@ FUSED_RUNTIMES: Final = frozenset({"megatron_lm", "unsloth"})
 """Runtimes whose norms, activation functions and rotary embedding are single kernels; elsewhere they are chains."""
 FUSED_VERSIONS: Final = ("llm.q", "llm.c")
 """The same, of runtimes that a scenario names by `generic` and a version."""
+OWN_ATTENTION: Final = ("megatron-bridge", "mcore", "llm.q", "llm.c")
+"""Versions whose attention kernels are made for the card at hand (cuDNN, FlashAttention-3); the FlashAttention-2 of the
+others reaches a third to half of what Hopper and later can do (arXiv 2407.08608, table 1)."""
+OVERLAPPED_VERSIONS: Final = ("megatron-bridge", "mcore")
+"""Megatron-LM before mid-2023 reduces gradients when the last backward pass is over; these do it under it."""
+CONSUMER_CLOCK: Final = 1.08
+"""GeForce ratings are for a boost clock that cards pass under load: a stock RTX 4090 holds 2,730 MHz at full power,
+rated for 2,520 (hothardware.com, October 2022). Data-centre ratings are for the highest clock there is."""
+CONSUMER: Final = "GeForce"
 PARTLY_FUSED: Final = 0.5
 """What is left of the chains where some kernels are fused."""
 STATES: Final[Mapping[str, int]] = {
@@ -50,8 +60,9 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
     setups = [setup_for(share, scenario, model) for share in shares]
     loads = layer_loads(model)
     held = [_held(share, setup, model) for share, setup in zip(shares, setups, strict=True)]
+    scores = writes_scores(scenario.training.attention, scenario.runtime.version)
     asked = [
-        stage_load(share, setup, model, loads, own.trained)
+        stage_load(share, setup, model, loads, own.trained, scores=scores)
         for share, setup, own in zip(shares, setups, held, strict=True)
     ]
     times = [load.flops / _rate(share.gpu, setups[0]) for share, load in zip(shares, asked, strict=True)]
@@ -141,7 +152,7 @@ def _work(
     share: Share, setup: Setup, load: StageLoad, others: float, wires: Wires, version: str | None
 ) -> StepWork:
     gpu, accumulation = share.gpu, setup.training.gradient_accumulation
-    wire, tensor_frac, expert_frac = wires.in_the_way()
+    wire, whose = wires.in_the_way()
     each, once = wires.states()
     dtype, low_dtype = compute_format(setup), low_format(setup)
     host_s, host_optimizer, disk = _offloaded(share, setup, wires)
@@ -151,10 +162,12 @@ def _work(
         attention_flops=load.attention,
         moved_bytes=load.moved_bytes,
         eager_frac=_eager_frac(setup, version),
-        is_hopper_up=float((gpu.compute_capability or (0, 0)) >= (9, 0)),
+        is_hopper_up=float(
+            (gpu.compute_capability or (0, 0)) >= (9, 0) and not _named(version, OWN_ATTENTION)
+        ),
         layer_passes=load.layer_passes,
-        peak=peak_flops(gpu, dtype) or 1.0,
-        low_peak=(peak_flops(gpu, low_dtype) if low_dtype else None) or 1.0,
+        peak=(peak_flops(gpu, dtype) or 1.0) * _clock(gpu),
+        low_peak=((peak_flops(gpu, low_dtype) if low_dtype else None) or 1.0) * _clock(gpu),
         power_w=gpu.tdp_w or 1.0,
         bandwidth=gpu.bandwidth_bytes_per_s or 1.0,
         micro_batches=accumulation,
@@ -173,13 +186,30 @@ def _work(
         once_pcie_s=once.pcie,
         once_network_s=once.network,
         once_hops=once.hops,
+        once_hidden=float(_hides_once(setup, version)),
         optimizer_bytes=_optimizer_bytes(setup, wires.held),
         host_s=host_s,
         host_optimizer_bytes=host_optimizer,
         disk_s=disk,
-        tensor_frac=tensor_frac,
-        expert_frac=expert_frac,
+        tensor_frac=whose.tensor,
+        expert_frac=whose.expert,
+        stage_frac=whose.pipeline,
     )
+
+
+def _clock(gpu: Gpu) -> float:
+    return CONSUMER_CLOCK if gpu.name.startswith(CONSUMER) else 1.0
+
+
+def _named(version: str | None, names: tuple[str, ...]) -> bool:
+    return (version or "").lower().startswith(names)
+
+
+def _hides_once(setup: Setup, version: str | None) -> bool:
+    """Whether what is reduced once a step hides under the last micro-batch; see `OVERLAPPED_VERSIONS`."""
+    if setup.runtime != "megatron_lm" or setup.parallel.sharding not in ("none", "zero1"):
+        return True
+    return _named(version, OVERLAPPED_VERSIONS)
 
 
 def _eager_frac(setup: Setup, version: str | None) -> float:

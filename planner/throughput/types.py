@@ -5,7 +5,8 @@ from typing import Literal
 
 PartName = Literal[
     "matrix_products", "attention", "memory_traffic", "launches", "optimizer_step",
-    "tensor_parallel", "context_parallel", "expert_parallel", "data_parallel", "pipeline_bubble", "host_transfers",
+    "tensor_parallel", "context_parallel", "expert_parallel", "stage_transfers", "data_parallel",
+    "pipeline_bubble", "host_transfers",
     "weights_read", "kv_read", "compute", "prefill", "draft_model", "engine",
 ]  # fmt: skip
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from planner.scenario import Runtime
+from planner.throughput.training_flops import writes_scores
 from planner.throughput.training_speed import TrainingSpeed, training_speed
 from planner.throughput.training_time import runtime_key
-from planner.throughput.training_work import bubble_frac
+from planner.throughput.training_work import bubble_frac, training_work
 from tests.planner.throughput.cases import TABLES, made, serving, training
 
 
@@ -129,3 +130,52 @@ def test_unequal_cards_share_one_mfu() -> None:
     rates = [TABLES.gpus[str(row["gpu"])].flops.bf16 or 0 for row in devices]
     assert found.mfu == pytest.approx(found.model_flops / sum(rates) / found.step_time_s)
     assert found.mfu < 0.5
+
+
+def test_stages_hand_on_activations_unless_they_are_interleaved() -> None:
+    def handed_on(**parallel: int) -> float:
+        job = training("meta-llama/Llama-2-70b-hf", cards=16, gradient_accumulation=16)
+        job |= {"runtime": {"name": "megatron_lm"}, "parallel": {"tensor": 8, "pipeline": 2, **parallel}}
+        job["hardware"]["links"] = {"inter_node_gbit": 100}
+        parts = {part.name: part.time_s for part in training_speed(made(job), TABLES).parts}
+        return parts.get("stage_transfers", 0.0)
+
+    sent = 16 * 2 * 4096 * 8192 * 2 / 8
+    assert handed_on() > sent / (100e9 / 8 / 8)
+    assert handed_on(virtual_stages=2) == 0
+
+
+def test_old_megatron_reduces_after_the_last_backward_pass() -> None:
+    def waiting(version: str) -> float:
+        job = training(micro_batch=4) | {
+            "runtime": {"name": "megatron_lm", "version": version},
+            "parallel": {},
+        }
+        parts = {part.name: part.time_s for part in training_speed(made(job), TABLES).parts}
+        return parts["data_parallel"]
+
+    assert waiting("2021-05") > 3 * waiting("Megatron-Bridge 26.06")
+
+
+def test_scores_went_through_memory_before_flash_attention() -> None:
+    assert writes_scores("eager", None)
+    assert writes_scores("flash", "Megatron-DeepSpeed 2022-02")
+    assert not writes_scores("flash", "mcore 2026-08")
+    assert not writes_scores("flash", None)
+
+
+def test_kernels_made_for_the_card_run_attention_at_its_rate() -> None:
+    def attention(version: str | None, gpu: str) -> float:
+        job = training(gpu=gpu, sequence_length=8192)
+        job |= {"runtime": {"name": "megatron_lm", "version": version}, "parallel": {}}
+        parts = {part.name: part.time_s for part in training_speed(made(job), TABLES).parts}
+        return parts["attention"] / parts["matrix_products"]
+
+    assert attention(None, "h100-sxm-80gb") > 1.2 * attention("mcore 2026-08", "h100-sxm-80gb")
+    assert attention(None, "a100-sxm-80gb") == pytest.approx(attention("mcore 2026-08", "a100-sxm-80gb"))
+
+
+def test_consumer_cards_run_above_their_rating() -> None:
+    work, _, _ = training_work(made(training(cards=1, gpu="rtx-4090-24gb", parallel={})), TABLES)
+    assert work is not None
+    assert work.peak == pytest.approx(165.2e12 * 1.08, rel=0.001)
