@@ -358,8 +358,13 @@ def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
         Step("mypy", [str(python), "-m", "mypy"]),
         Step("import-linter", [str(python), "-c", lint_imports, "--no-logo"]),
         Step("Chromium for the browser tests", [str(python), "-m", "tests.chromium"]),
-        Step("pytest", [str(python), "-m", "pytest", *pytest_args]),
+        Step("pytest", [str(python), "-m", "pytest", *side_by_side(), *pytest_args]),
     ]
+
+
+def side_by_side() -> list[str]:
+    """The options that run the tests of different files side by side, in at most four processes."""
+    return ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
 
 
 def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> list[Step]:

@@ -407,7 +407,7 @@ def test_no_browser_is_opened_without_a_screen() -> None:
 
 def test_the_tests_come_last_and_get_their_arguments() -> None:
     steps = run.short_steps(Path("py"), ["-k", "units"])
-    assert steps[-1].command == ["py", "-m", "pytest", "-k", "units"]
+    assert steps[-1].command == ["py", "-m", "pytest", *run.side_by_side(), "-k", "units"]
     assert {"ruff", "mypy", "import-linter"} <= {step.name for step in steps}
 
 
