@@ -26,6 +26,7 @@ OF_A_MICRO_BATCH: Final = frozenset(
         "matrix_products",
         "attention",
         "memory_traffic",
+        "recompute",
         "launches",
         "tensor_parallel",
         "context_parallel",

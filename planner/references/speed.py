@@ -22,6 +22,11 @@ REFERENCES: dict[str, Reference] = {
         "https://doi.org/10.1145/1498765.1498785",
         "paper",
     ),
+    "recompute": _paper(
+        "Training Deep Nets with Sublinear Memory Cost",
+        "section 4: parts that were not kept are computed again in the backward pass",
+        "1604.06174",
+    ),
     "kernel_launches": Reference(
         "CUDA C++ Programming Guide",
         "CUDA Graphs: launching each kernel from the host costs time that graphs save",

@@ -17,6 +17,10 @@ class StepWork:
         moved_bytes: Operands of matrix products, and streams of everything else.
         eager_frac: 1 where the runtime's kernels are single steps, 0 where they are fused.
         is_hopper_up: 1 where kernels written for older cards run attention below the rate of this one.
+        again_full_flops: Of `full_flops`, what checkpointing does again.
+        again_low_flops: Of `low_flops`.
+        again_attention_flops: Of `attention_flops`.
+        again_moved_bytes: Of `moved_bytes`.
         layer_passes: Layers passed, forward and backward.
         peak: Operations per second in the compute format.
         low_peak: The same in the low format.
@@ -50,6 +54,10 @@ class StepWork:
     low_flops: float
     attention_flops: float
     moved_bytes: float
+    again_full_flops: float
+    again_low_flops: float
+    again_attention_flops: float
+    again_moved_bytes: float
     eager_frac: float
     is_hopper_up: float
     layer_passes: float

@@ -56,17 +56,23 @@ def peak_flops(gpu: Gpu, dtype: str) -> float | None:
     return gpu.flops.of(dtype)
 
 
-def passes_of(setup: Setup) -> Passes:
-    """Forward 1, backward 2 (1 through a frozen base), and what checkpointing does again."""
+def passes_of(setup: Setup, *, again: bool = True) -> Passes:
+    """Forward 1, backward 2 (1 through a frozen base), and what checkpointing does again.
+
+    Args:
+        setup: The job in numbers.
+        again: Whether what checkpointing does again is counted.
+    """
     training = setup.training
     backward = PRODUCTS - 1 if setup.adapter is None else 1
-    again, attention_again, stream_again = {
+    kind = (training.checkpointing or "none") if again else "none"
+    products_again, attention_again, stream_again = {
         "full": (1.0, 1.0, 1.0),
         "every_k": (1.0 / (training.checkpoint_every or 1),) * 3,
         "selective_attention": (0.0, 1.0, 0.0),
         "selective_op": (0.0 if training.checkpoint_modules else SELECTIVE_AGAIN, 0.0, 1.0),
-    }.get(training.checkpointing or "none", (0.0, 0.0, 0.0))
-    return Passes(1 + backward + again, 3.5 + attention_again, 2 + stream_again, 2 + again)
+    }.get(kind, (0.0, 0.0, 0.0))
+    return Passes(1 + backward + products_again, 3.5 + attention_again, 2 + stream_again, 2 + products_again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,7 @@ def stage_load(
     trained: int,
     *,
     scores: bool = False,
+    again: bool = True,
 ) -> StageLoad:
     """What a micro-batch asks of one card.
 
@@ -127,8 +134,9 @@ def stage_load(
         loads: What `layer_loads` returned for it.
         trained: Trainable parameters on the card (adapters only where there are any).
         scores: Attention scores are written and read, all of the square.
+        again: Whether what checkpointing does again is counted.
     """
-    passes, tokens, t = passes_of(setup), setup.tokens, share.tensor
+    passes, tokens, t = passes_of(setup, again=again), setup.tokens, share.tensor
     full = low = attention = moved = 0.0
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None

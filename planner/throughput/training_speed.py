@@ -22,6 +22,7 @@ REFERENCES: Final[dict[PartName, str]] = {
     "matrix_products": "matrix_flops",
     "attention": "attention_flops",
     "memory_traffic": "roofline",
+    "recompute": "recompute",
     "launches": "kernel_launches",
     "tensor_parallel": "ring_all_reduce",
     "context_parallel": "ring_all_reduce",

@@ -62,6 +62,7 @@ class StepParts:
     matrix_products: float
     attention: float
     memory_traffic: float
+    recompute: float
     launches: float
     tensor_parallel: float
     context_parallel: float
@@ -75,7 +76,7 @@ class StepParts:
     @property
     def total(self) -> float:
         """The step."""
-        layers = self.matrix_products + self.attention + self.memory_traffic + self.launches
+        layers = self.matrix_products + self.attention + self.memory_traffic + self.recompute + self.launches
         waits = self.tensor_parallel + self.context_parallel + self.expert_parallel + self.stage_transfers
         waits += self.data_parallel
         return layers + waits + self.pipeline_bubble + self.optimizer_step + self.host_transfers
@@ -126,12 +127,14 @@ def step_parts(work: StepWork, rates: TrainingRates) -> StepParts:
     hides under 90 % of the computing. The bubble stretches everything a micro-batch does.
     """
     joule = rates.joule_per_tflop / 1e12 / work.power_w
-    products = work.full_flops * (1 / (work.peak * rates.product_frac) + joule) + work.low_flops * (
-        1 / (work.low_peak * rates.product_frac) + joule * rates.low_joule_frac
-    )
-    slow = rates.attention_slow + rates.attention_slow_hopper * work.is_hopper_up
-    attention = slow * work.attention_flops * (1 / (work.peak * rates.product_frac) + joule)
-    moved = work.moved_bytes * (rates.moved_scale + rates.eager_scale * work.eager_frac) / work.bandwidth
+    full_s = 1 / (work.peak * rates.product_frac) + joule
+    low_s = 1 / (work.low_peak * rates.product_frac) + joule * rates.low_joule_frac
+    attention_s = full_s * (rates.attention_slow + rates.attention_slow_hopper * work.is_hopper_up)
+    byte_s = (rates.moved_scale + rates.eager_scale * work.eager_frac) / work.bandwidth
+    products_again = work.again_full_flops * full_s + work.again_low_flops * low_s
+    attention_again, moved_again = work.again_attention_flops * attention_s, work.again_moved_bytes * byte_s
+    products = work.full_flops * full_s + work.low_flops * low_s
+    attention, moved = work.attention_flops * attention_s, work.moved_bytes * byte_s
     busy = products + attention + moved
     launches = positive(work.layer_passes * rates.layer_s - busy)
     waits = _linked(work.fabric_s, work.pcie_s, work.network_s, work.hops, rates)
@@ -147,9 +150,10 @@ def step_parts(work: StepWork, rates: TrainingRates) -> StepParts:
     m = work.micro_batches
     each = computing + waits + states_seen
     return StepParts(
-        matrix_products=products * m,
-        attention=attention * m,
-        memory_traffic=moved * m,
+        matrix_products=(products - products_again) * m,
+        attention=(attention - attention_again) * m,
+        memory_traffic=(moved - moved_again) * m,
+        recompute=(products_again + attention_again + moved_again) * m,
         launches=launches * m,
         tensor_parallel=waits * work.tensor_frac * m,
         context_parallel=waits * (1 - work.tensor_frac - work.expert_frac - work.stage_frac) * m,

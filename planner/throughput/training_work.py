@@ -73,7 +73,8 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
     work = None
     if not missing:
         others = sum(times) / times[slow] - 1
-        work = _work(share, setup, asked[slow], others, wires, plan.resolved.runtime.version)
+        first = stage_load(share, setup, model, loads, held[slow].trained, scores=scores, again=False)
+        work = _work(share, setup, (asked[slow], first), others, wires, plan.resolved.runtime.version)
     counts = TrainingCounts(
         step_tokens=_step_tokens(setup, share),
         model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
@@ -149,9 +150,16 @@ def _missing(gpu: Gpu, setup: Setup) -> tuple[Unknown, ...]:
 
 
 def _work(
-    share: Share, setup: Setup, load: StageLoad, others: float, wires: Wires, version: str | None
+    share: Share,
+    setup: Setup,
+    loads: tuple[StageLoad, StageLoad],
+    others: float,
+    wires: Wires,
+    version: str | None,
 ) -> StepWork:
+    """The numbers of a step; `loads` are with and without what checkpointing does again."""
     gpu, accumulation = share.gpu, setup.training.gradient_accumulation
+    load, first = loads
     wire, whose = wires.in_the_way()
     each, once = wires.states()
     dtype, low_dtype = compute_format(setup), low_format(setup)
@@ -161,6 +169,10 @@ def _work(
         low_flops=load.low,
         attention_flops=load.attention,
         moved_bytes=load.moved_bytes,
+        again_full_flops=load.full - first.full,
+        again_low_flops=load.low - first.low,
+        again_attention_flops=load.attention - first.attention,
+        again_moved_bytes=load.moved_bytes - first.moved_bytes,
         eager_frac=_eager_frac(setup, version),
         is_hopper_up=float(
             (gpu.compute_capability or (0, 0)) >= (9, 0) and not _named(version, OWN_ATTENTION)

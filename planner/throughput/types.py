@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 PartName = Literal[
-    "matrix_products", "attention", "memory_traffic", "launches", "optimizer_step",
+    "matrix_products", "attention", "memory_traffic", "recompute", "launches", "optimizer_step",
     "tensor_parallel", "context_parallel", "expert_parallel", "stage_transfers", "data_parallel",
     "pipeline_bubble", "host_transfers",
     "weights_read", "kv_read", "compute", "prefill", "draft_model", "engine",

@@ -179,3 +179,16 @@ def test_consumer_cards_run_above_their_rating() -> None:
     work, _, _ = training_work(made(training(cards=1, gpu="rtx-4090-24gb", parallel={})), TABLES)
     assert work is not None
     assert work.peak == pytest.approx(165.2e12 * 1.08, rel=0.001)
+
+
+def test_what_is_computed_again_is_a_part_of_its_own() -> None:
+    def parts(checkpointing: str) -> dict[str, float]:
+        found = training_speed(made(training(checkpointing=checkpointing)), TABLES)
+        return {part.name: part.time_s for part in found.parts}
+
+    plain, full = parts("none"), parts("full")
+    assert "recompute" not in plain
+    for name in ("matrix_products", "attention", "memory_traffic"):
+        assert full[name] == pytest.approx(plain[name])
+    forward = plain["matrix_products"] / 3 + plain["attention"] / 3.5 + plain["memory_traffic"] / 3
+    assert full["recompute"] == pytest.approx(forward, rel=0.15)
