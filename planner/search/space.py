@@ -1,0 +1,277 @@
+"""The plan space: every way to divide and lighten a job that its framework offers, as changes of the question.
+
+Limits, stated wherever a result is shown: degrees and micro-batches are powers of two (and what the question itself
+has); tensor parallelism stays inside a machine; pipelines run 1F1B with equal stages; of offload only the optimizer's
+states go to the host, as nothing here models what a card keeps while its parameters are away; experts are divided as
+the question says; formats that change no byte of the plan are not tried apart.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from planner.model.spec import ModelSpec
+from planner.resolve import apply, resolve
+from planner.runtimes.profile import Value
+from planner.scenario import Adapter, Hardware, Parallel, Runtime, Scenario
+from planner.search.types import Limits, Technique
+
+DEGREES: Final = (1, 2, 4, 8, 16)
+MICRO_BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
+CONTEXTS: Final = (1, 2, 4, 8)
+LONG_SEQUENCE: Final = 16_384
+"""Context parallelism is tried from here on: shorter sequences are cheaper to divide by sequence number."""
+RANK: Final = 16
+BASES: Final = ("nf4", "nf4_dq", "int8")
+Changes = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ability:
+    """What a framework can do.
+
+    Attributes:
+        sharding: Ways to divide the states over data ranks.
+        checkpointing: Forms of it that the planner models.
+        tensor: Divides matrices over cards.
+        pipeline: Divides layers over cards.
+        context: Divides sequences over cards.
+        sequence: Tensor-parallel ranks also divide the residual stream, as its recipes do.
+        offload: Keeps optimizer states on the host.
+        full: Trains whole models.
+        adapters: Trains adapters.
+        packed: Formats of a packed base.
+        most_cards: That one job runs on; None for any number.
+    """
+
+    sharding: tuple[str, ...] = ("none",)
+    checkpointing: tuple[str, ...] = ("none", "full")
+    tensor: bool = False
+    pipeline: bool = False
+    context: bool = False
+    sequence: bool = False
+    offload: bool = False
+    full: bool = True
+    adapters: bool = True
+    packed: tuple[str, ...] = ()
+    most_cards: int | None = None
+
+
+ABILITIES: Final[Mapping[str, Ability]] = {
+    "hf_trainer": Ability(sharding=("none", "fsdp"), packed=BASES),
+    "torchtune": Ability(sharding=("none", "fsdp"), packed=("nf4",)),
+    "torchtitan": Ability(
+        sharding=("fsdp",), tensor=True, pipeline=True, context=True, sequence=True, adapters=False
+    ),
+    "litgpt": Ability(sharding=("none", "fsdp"), packed=("nf4", "nf4_dq")),
+    "megatron_lm": Ability(
+        sharding=("none", "zero1"), checkpointing=("none", "selective_attention", "full"),
+        tensor=True, pipeline=True, context=True, sequence=True, adapters=False,
+    ),
+    "deepspeed": Ability(sharding=("zero1", "zero2", "zero3"), offload=True),
+    "unsloth": Ability(packed=("nf4",), most_cards=1),
+    "generic": Ability(sharding=("none", "zero1", "zero2", "fsdp"), tensor=True, pipeline=True, packed=BASES),
+}  # fmt: skip
+"""Settings that each framework's own recipes offer. `transformers` stands for a plain loop around its classes."""
+TRIED: Final[Mapping[bool, tuple[str, ...]]] = {
+    False: ("deepspeed", "torchtitan", "megatron_lm", "hf_trainer"),
+    True: ("hf_trainer", "unsloth", "torchtune", "deepspeed"),
+}
+"""Frameworks that are tried beside the question's own where that is allowed, by whether an adapter is trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run the job, but for the number of cards and the micro-batch.
+
+    Attributes:
+        settings: What is set, by dimension.
+        asked: The question with it, on whatever cards.
+        resolved: With the runtime's defaults.
+        tensor: Degree.
+        pipeline: Degree.
+        context: Degree.
+    """
+
+    settings: Mapping[str, str | int]
+    asked: Scenario
+    resolved: Scenario
+    tensor: int
+    pipeline: int
+    context: int
+
+    @property
+    def copy(self) -> int:
+        """Cards of one copy of the model."""
+        return self.tensor * self.pipeline * self.context
+
+
+def variants(question: Scenario, model: ModelSpec, limits: Limits) -> tuple[Variant, ...]:
+    """Every way that the limits allow.
+
+    Args:
+        question: A job that trains; its cards don't matter.
+        model: Its model.
+        limits: What may be changed.
+    """
+    base = without_cards(question)
+    return tuple(
+        variant(asked, model, settings, changes)
+        for asked, method, ability in _jobs(base, limits)
+        for settings, changes in _techniques(asked, method, model, ability, limits)
+    )
+
+
+def variant(
+    asked: Scenario, model: ModelSpec, settings: Mapping[str, str | int], changes: Changes
+) -> Variant:
+    """A question with changes, and with the runtime's defaults beside it."""
+    changed = apply(asked, changes)
+    degrees = [int(settings[name]) for name in ("tensor", "pipeline", "context")]
+    return Variant(settings, changed, resolve(changed, model)[0], *degrees)
+
+
+def without_cards(question: Scenario) -> Scenario:
+    """The question without what belongs to its own cards and their number."""
+    hardware = question.hardware
+    kept = Hardware(devices=hardware.devices[:1], margin_frac=hardware.margin_frac, links=hardware.links)
+    own = question.parallel
+    parallel = Parallel(
+        expert=own.expert, expert_tensor=own.expert_tensor, data_parallel=own.data_parallel,
+        bucket_mb=own.bucket_mb, reshard_after_forward=own.reshard_after_forward,
+    )  # fmt: skip
+    return question.model_copy(update={"hardware": kept, "parallel": parallel})
+
+
+def _jobs(base: Scenario, limits: Limits) -> Iterator[tuple[Scenario, str, Ability]]:
+    """The question by method and framework, named by its method, with what the framework can do."""
+    for job in _methods(base, limits):
+        adapter = job.task in ("lora", "qlora")
+        for name in _frameworks(base, limits, adapter=adapter):
+            ability = ABILITIES.get(name, ABILITIES["generic"])
+            if not (ability.adapters if adapter else ability.full):
+                continue
+            runtime = job.runtime if name == job.runtime.name else Runtime.model_validate({"name": name})
+            on = job.model_copy(update={"runtime": runtime})
+            for packed in _bases(job, ability, limits, own=job.task == base.task):
+                if packed is None or on.adapter is None:
+                    yield on, job.task, ability
+                else:
+                    adapted = on.adapter.model_copy(update={"base": packed})
+                    yield on.model_copy(update={"adapter": adapted}), f"{job.task} {packed}", ability
+
+
+def _methods(base: Scenario, limits: Limits) -> Iterator[Scenario]:
+    yield base
+    for technique, task in ((Technique.LORA, "lora"), (Technique.QLORA, "qlora")):
+        if technique in limits.techniques and base.task != task:
+            adapter = base.adapter or Adapter(method="lora", rank=RANK, targets="all_linear")
+            adapter = adapter.model_copy(update={"base": None})
+            yield base.model_copy(update={"task": task, "adapter": adapter})
+
+
+def _bases(job: Scenario, ability: Ability, limits: Limits, *, own: bool) -> tuple[str | None, ...]:
+    """Formats of a packed base: the question's own, and those of the framework; None where nothing is packed."""
+    if job.task != "qlora":
+        return (None,)
+    told = job.adapter.base if job.adapter is not None and own else None
+    if told is not None and Technique.QLORA not in limits.techniques:
+        return (told,)
+    if own and told is None and Technique.QLORA not in limits.techniques:
+        return (None,)
+    return tuple(dict.fromkeys((told, *ability.packed) if told else ability.packed))
+
+
+def _techniques(
+    base: Scenario, method: str, model: ModelSpec, ability: Ability, limits: Limits
+) -> Iterator[tuple[dict[str, str | int], Changes]]:
+    parts = (
+        _precisions(limits),
+        _optimizers(base, limits),
+        _checkpointing(ability, limits),
+        _divisions(base, model, ability, limits),
+        _shardings(ability, limits),
+        _offloads(ability, limits),
+    )
+    for choice in product(*parts):
+        settings: dict[str, str | int] = {"framework": base.runtime.name, "method": method}
+        changes: Changes = {}
+        for dimension, part in choice:
+            settings |= dimension
+            changes |= part
+        if _is_sound(settings):
+            yield settings, changes
+
+
+Part = tuple[dict[str, str | int], Changes]
+
+
+def _is_sound(settings: Mapping[str, str | int]) -> bool:
+    """Offload needs sharded states."""
+    return settings["offload"] == "none" or settings["sharding"] != "none"
+
+
+def _frameworks(base: Scenario, limits: Limits, *, adapter: bool) -> tuple[str, ...]:
+    own = base.runtime.name
+    if Technique.FRAMEWORKS not in limits.techniques:
+        return (own,)
+    return tuple(dict.fromkeys((own, *TRIED[adapter])))
+
+
+def _precisions(limits: Limits) -> Iterator[Part]:
+    yield {"states": "own"}, {}
+    if Technique.STATES_16BIT in limits.techniques:
+        yield (
+            {"states": "bf16"},
+            {
+                "training.precision.parameters": "bf16",
+                "training.precision.compute": "bf16",
+                "training.precision.autocast": False,
+                "training.precision.gradients": "bf16",
+                "training.precision.master": "none",
+                "training.precision.optimizer": "bf16",
+            },
+        )
+
+
+def _optimizers(base: Scenario, limits: Limits) -> Iterator[Part]:
+    own = base.training.optimizer.name
+    yield {"optimizer": own}, {}
+    if Technique.OPTIMIZER_8BIT in limits.techniques and own == "adamw":
+        yield {"optimizer": "adamw_8bit"}, {"training.optimizer.name": "adamw_8bit"}
+
+
+def _checkpointing(ability: Ability, limits: Limits) -> Iterator[Part]:
+    forms = ability.checkpointing if Technique.CHECKPOINTING in limits.techniques else ("none",)
+    for form in forms:
+        yield {"checkpointing": form}, {"training.checkpointing": form}
+
+
+def _shardings(ability: Ability, limits: Limits) -> Iterator[Part]:
+    ways = dict.fromkeys(
+        ("none", *ability.sharding) if Technique.SHARDING in limits.techniques else ("none",)
+    )
+    for way in ways:
+        yield {"sharding": way}, {"parallel.sharding": way}
+
+
+def _offloads(ability: Ability, limits: Limits) -> Iterator[Part]:
+    yield {"offload": "none"}, {}
+    if ability.offload and Technique.OFFLOAD in limits.techniques:
+        yield {"offload": "optimizer"}, {"parallel.offload.optimizer": "cpu"}
+
+
+def _divisions(base: Scenario, model: ModelSpec, ability: Ability, limits: Limits) -> Iterator[Part]:
+    allowed, most = limits.techniques, limits.most_cards
+    long = base.training.sequence_length >= LONG_SEQUENCE
+    tensor = DEGREES if ability.tensor and Technique.TENSOR in allowed else (1,)
+    pipeline = DEGREES if ability.pipeline and Technique.PIPELINE in allowed else (1,)
+    context = CONTEXTS if ability.context and Technique.CONTEXT in allowed and long else (1,)
+    for t, p, c in product(tensor, pipeline, context):
+        if t * p * c > most or p > model.num_layers:
+            continue
+        changes: Changes = {"parallel.tensor": t, "parallel.pipeline": p, "parallel.context": c}
+        if ability.sequence and t > 1:
+            changes["parallel.sequence"] = True
+        yield {"tensor": t, "pipeline": p, "context": c}, changes
