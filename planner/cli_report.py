@@ -114,7 +114,9 @@ def _serving(answer: ServingAnswer) -> Iterator[str]:
         f"{answer.concurrency:.1f} sequences of {answer.context_tokens:,} tokens at once."
     )
     if answer.budget_bytes is not None:
-        yield f"The engine may take {gib_text(answer.budget_bytes)} GiB a device."
+        taken, budget = gib_text(answer.reserves_bytes), gib_text(answer.budget_bytes)
+        outside = f": its budget of {budget}, and what it holds beside that" if taken != budget else ""
+        yield f"Whatever the load, the engine takes {taken} GiB a device{outside}."
 
 
 def _band(device: DevicePlan) -> str:

@@ -18,6 +18,7 @@ from planner.issues import Issue
 from planner.ledger import Category, Phase
 from planner.plan_types import Verdict
 from planner.scenario import json_schema
+from tests.hardware_db.checkpoint.written import write_gguf
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
@@ -105,6 +106,38 @@ def test_schema_models_gpus_and_link(said: Any) -> None:
     assert "rtx-4090-24gb" in out
     code, out, _ = said("link", str(TRAINING))
     assert (code, out.startswith("1.")) == (0, True)
+
+
+def test_what_an_engine_takes_is_one_figure(tmp_path: Path, said: Any) -> None:
+    path = tmp_path / "scenario.json"
+    asked = {
+        "version": 1,
+        "task": "serve",
+        "model": {"id": "Qwen/Qwen3-8B"},
+        "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]},
+        "runtime": {"name": "vllm"},
+    }
+    path.write_text(json.dumps(asked), encoding="utf-8")
+    served = json.loads(said("plan", str(path), "--json")[1])["serving"]
+    taken, budget = (served[name] / 2**30 for name in ("reserves_bytes", "budget_bytes"))
+    text = said("plan", str(path))[1]
+    assert f"takes {taken:.1f} GiB a device: its budget of {budget:.1f}," in text
+
+
+def test_a_model_is_read_from_its_own_files(tmp_path: Path, said: Any) -> None:
+    file = str(write_gguf(tmp_path / "a.gguf"))
+    code, out, _ = said("model", file)
+    assert code == 0
+    assert "parameters in the files: 1,334,528" in out
+    assert "parameters by its config: 1,334,528" in out
+    onto = json.loads(said("model", file, "--onto", str(TRAINING))[1])
+    assert onto["training"] == json.loads(TRAINING.read_text(encoding="utf-8"))["training"]
+    assert onto["model"] == json.loads(said("model", file, "--json")[1])
+    assert said("model", str(tmp_path / "nothing")) == (
+        2,
+        "",
+        f"model: {tmp_path / 'nothing'}: no such folder or file\n",
+    )
 
 
 def test_score_prints_a_table_and_one_json_object(tmp_path: Path, said: Any) -> None:
@@ -285,3 +318,17 @@ def test_a_log_that_is_not_there_is_said(tmp_path: Path, said: Any) -> None:
 def test_every_cause_and_layer_has_its_words() -> None:
     assert {cause.value for cause in Cause} == set(CAUSES)
     assert set(Identity) == set(IDENTITIES)
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "said"),
+    [
+        ("layouts", "llama-13b-two-a100-four-3090", "fastest that fits: fits"),
+        ("layouts", "refused/llama-13b-two-a100-four-3090", "parallel.stages.0.tensor: 2 does not divide"),
+        ("elastic", "llama-3.1-8b-full-8xh100", "Fits from"),
+        ("trial", "llama-3.1-8b-full-8xh100", "of 32 layers"),
+    ],
+)
+def test_questions_about_cards(topic: str, name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([topic, str(ROOT / "examples" / f"{name}.json")]) == 0
+    assert said in capsys.readouterr().out
