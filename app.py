@@ -6,11 +6,12 @@ from ui.language import current_words
 from ui.mark import icon, logo
 from ui.pages import claims, compare, cost, diagnose, measure, method, plan
 from ui.state import enter_page
+from ui.streamlit_words import worded_rules
 from ui.tokens import style_sheet
 
 words = current_words()
 st.set_page_config(words("app.title"), icon(), layout="wide", initial_sidebar_state=320)
-st.html(f"<style>{style_sheet()}</style>")
+st.html(f"<style>{style_sheet()}{worded_rules(words)}</style>")
 st.logo(logo(), size="medium")
 pages = [
     st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),

@@ -17,7 +17,7 @@ from ui.words import Safe, Words
 def gpu_head(plan: Plan, words: Words) -> list[str]:
     """Column heads of the table of cards."""
     parts = [words(f"part.{category.value}") for category in categories_at_peak(plan)]
-    names = [part[:1].upper() + part[1:] for part in parts]
+    names = [words.opening(part) for part in parts]
     return [
         "",
         words("table.gpu"),

@@ -64,6 +64,14 @@ class Words:
         *first, last = items
         return self("join.last").join([self.listed(first), last] if first else [last])
 
+    def opening(self, text: str) -> str:
+        """A text as it opens a sentence or stands alone: with a capital, where the language has them."""
+        return text[:1].upper() + text[1:] if self("join.capitals") == "yes" else text
+
+    def inside(self, text: str) -> str:
+        """A text that opens a sentence as it stands inside one."""
+        return text[:1].lower() + text[1:] if self("join.capitals") == "yes" else text
+
     def clauses(self, items: Iterable[str]) -> str:
         """Parts of a sentence that hold commas themselves: `a, b; c`."""
         return self("join.clause").join(items)

@@ -34,8 +34,7 @@ def headline(found: Diagnosis, words: Words) -> Safe:
     free = record.bytes("free") if record is not None else None
     if cause is Cause.DEMAND and request is not None and free is not None:
         if found.tensor is not None:
-            name = tensor_name(found.tensor, words)
-            name = name[:1].upper() + name[1:]
+            name = words.opening(tensor_name(found.tensor, words))
             return words.html("diagnose.head.tensor", tensor=name, request=gib2(request), free=gib2(free))
         return words.html("diagnose.head.request", request=gib2(request), free=gib2(free))
     return words.html(f"diagnose.head.{cause.value}")

@@ -1,7 +1,7 @@
 """The page before a start: what would run, why it cannot, the button, a small copy, this machine."""
 
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -9,6 +9,7 @@ from profiler.documents import Remark
 from profiler.machine import MachineDevice
 from profiler.plan_request import prepare
 from ui import parts
+from ui.compare.values import option_text
 from ui.issue_words import field_name
 from ui.measure import actions, wording
 from ui.measure.machine import Here, Spot
@@ -83,7 +84,7 @@ def _what_rows(view: View, words: Words) -> list[list[str]]:
     name = asked.model.id.rpartition("/")[2] if asked.model.id else model.model_type
     shape = words("measure.strip.layers", n=whole(model.num_layers))
     rows = [
-        [words("measure.run.model"), f"{name}, {shape}"],
+        [words("measure.run.model"), words.listed([name, shape])],
         [words("measure.run.where"), wording.device_name(view.spot, words)],
     ]
     if not asked.is_training:
@@ -95,8 +96,11 @@ def _what_rows(view: View, words: Words) -> list[list[str]]:
         ],
         [words("measure.run.precision"), _precision(view, words)],
         [words("measure.run.optimizer"), _choice("optimizer", training.optimizer.name, words)],
-        [words("measure.run.attention"), training.attention or DASH],
-        [words("measure.run.checkpointing"), training.checkpointing or DASH],
+        [words("measure.run.attention"), _choice("attention", training.attention or "", words)],
+        [
+            words("measure.run.checkpointing"),
+            _choice("checkpointing", training.checkpointing or "", words),
+        ],
     ]
     if asked.adapter is not None and asked.task in {"lora", "qlora"}:
         rows.append([words("measure.run.adapter"), _choice("adapter", asked.adapter.method, words)])
@@ -223,7 +227,7 @@ def _copy_text(view: View, copy: SmallCopy, words: Words) -> None:
 
 def _copy_rows(copy: SmallCopy, words: Words) -> list[list[str]]:
     return [
-        [_field(each, words), _value(each.asked), Safe(f"<b>{escape(_value(each.copy))}</b>")]
+        [_field(each, words), _value(each, each.asked, words), _bold(_value(each, each.copy, words))]
         for each in copy.differences
     ]
 
@@ -233,10 +237,12 @@ def _field(each: Difference, words: Words) -> str:
     return words(key) if words.has(key) else field_name(each.field, words)
 
 
-def _value(value: object) -> str:
-    if value is None:
-        return DASH
-    return whole(value) if type(value) is int else str(value)
+def _value(each: Difference, value: Any, words: Words) -> str:
+    return DASH if value is None else option_text(each.field, value, words)
+
+
+def _bold(text: str) -> Safe:
+    return Safe(f"<b>{escape(text)}</b>")
 
 
 def draw_machine(here: Here, words: Words) -> None:

@@ -194,10 +194,8 @@ def _out_of_memory_title(result: Result, words: Words) -> Safe:
     where, measured = result.report.out_of_memory, result.headline.measured_bytes
     if where is None or where.step == 0 or measured is None:
         return words.html("measure.title.out_of_memory_early")
-    phase = words(f"phase.{where.phase}.while")
-    return words.html(
-        "measure.title.out_of_memory", phase=phase[:1].lower() + phase[1:], measured=gib1(measured)
-    )
+    phase = phase_while(where.phase, words)
+    return words.html("measure.title.out_of_memory", phase=phase, measured=gib1(measured))
 
 
 def result_tag(result: Result, words: Words) -> Safe:
@@ -233,7 +231,7 @@ def result_why(result: Result, words: Words) -> Safe:
         names = [words(f"part.{pair.name}") for pair in equal]
         listed = words.both(names)
         key = "measure.why.equal_one" if len(equal) == 1 else "measure.why.equal"
-        sentences.append(words.html(key, parts=listed[:1].upper() + listed[1:]))
+        sentences.append(words.html(key, parts=words.opening(listed)))
     largest = result.gaps[0]
     if largest.gap_bytes:
         key = "measure.why.one_more" if largest.gap_bytes > 0 else "measure.why.one_less"
@@ -366,7 +364,7 @@ def phase_name(phase: Phase, words: Words) -> str:
 def phase_while(phase: str, words: Words) -> str:
     """A phase as a time, inside a sentence: `in the backward pass`."""
     text = words(f"phase.{phase}.while")
-    return text[:1].lower() + text[1:]
+    return words.inside(text)
 
 
 def foot(report: Report, words: Words) -> Safe:

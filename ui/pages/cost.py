@@ -104,10 +104,11 @@ def _verdict(frame: Frame, plan: Plan, rows: tuple[Row, ...], kind: Kind, today:
         with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
             st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
             draw_share(frame)
+        run = wording.run(rows, tokens_of(plan.resolved.workload), today, words)
+        said = words.sentences(filter(None, [wording.why(rows, kind, today, words), run]))
         st.html(
             f'<h1 class="v">{wording.headline(rows, kind, today, words)}</h1>'
-            f'<p class="why">{wording.tag(rows, words)}&ensp;{wording.why(rows, kind, today, words)} '
-            f"{wording.run(rows, tokens_of(plan.resolved.workload), today, words)}</p>"
+            f'<p class="why">{wording.tag(rows, words)}&ensp;{said}</p>'
         )
     draw_problems(frame)
 

@@ -51,7 +51,8 @@ def draw(question: Question, words: Words) -> None:
         prefix_tokens=prefix, requests=question.sequences, hit_frac=hits, block_tokens=block
     )
     say = words.html("requests.sharing.prefill", tokens=whole(saved), block=whole(block))
-    st.html(f'<div class="p m">{say} {words.html("requests.sharing.note")}</div>')
+    said = words.sentences([say, words.html("requests.sharing.note")])
+    st.html(f'<div class="p m">{said}</div>')
 
 
 def _cells(blocks: Blocks, question: Question) -> list[str]:

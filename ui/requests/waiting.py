@@ -57,7 +57,8 @@ def draw(question: Question, words: Words) -> None:
     st.html(parts.section(words("requests.waiting.at", rate=f"{rate:g}"), ""))
     st.html(parts.table(head, body, name=words("requests.topic.waiting")))
     note = words.html("requests.waiting.note", n=REQUESTS, most=most, full=f"{full['continuous']:.2f}")
-    st.html(f'<div class="p m">{note} {words.html("requests.waiting.estimated")}</div>')
+    said = words.sentences([note, words.html("requests.waiting.estimated")])
+    st.html(f'<div class="p m">{said}</div>')
 
 
 def _ways(

@@ -72,13 +72,13 @@ def _agreement(result: Result, words: Words) -> Safe:
     names = [_in_sentence(pair.name, words) for pair in equal]
     listed = words.both(names)
     one = "trace.say.agree_one" if len(equal) == 1 else "trace.say.agree"
-    return words.sentences([words.html(one, parts=listed[:1].upper() + listed[1:]), said])
+    return words.sentences([words.html(one, parts=words.opening(listed)), said])
 
 
 def _in_sentence(name: str, words: Words) -> str:
     own = f"trace.part.{name}"
     text = words(own) if words.has(own) else words(f"part.{name}")
-    return text[:1].lower() + text[1:]
+    return words.inside(text)
 
 
 def strip(result: Result, words: Words) -> list[tuple[Safe, Safe, Safe]]:
