@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from planner.cli_search import add_options as add_search_options
 from planner.units import MIB
 
 if TYPE_CHECKING:
@@ -81,6 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     plan = add("plan", _plan, "Answer a scenario file.")
     plan.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
     plan.add_argument("--json", action="store_true", help="the whole plan, every entry of every ledger")
+    for name, text in (
+        ("layouts", "Lay a training job out over unequal cards; the fastest that fits is searched."),
+        ("elastic", "Plan a training job on more and fewer data-parallel workers."),
+        ("trial", "Plan an eighth of a training job with the same load on each card."),
+    ):
+        sub = add(name, _cards_question, text)
+        sub.set_defaults(topic=name)
+        sub.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
+        sub.add_argument("--json", action="store_true", help="the scenario it comes to (layouts, trial)")
     add("schema", _schema, "Print the JSON schema of a scenario.")
     models = add("models", _models, "List the models of the catalog.")
     models.add_argument(
@@ -108,12 +118,15 @@ def _parser() -> argparse.ArgumentParser:
     told = add("claims", _claims, "Hold what people say about GPU memory against the planner.")
     told.add_argument("rows", nargs="*", metavar="ID", help="rows such as g7; left out: all")
     told.add_argument("--scenario", metavar="FILE", help="a question: rules of thumb on its plan")
-    told.add_argument("--json", action="store_true", help="claims and rules with their working, sizes in bytes")
+    told.add_argument(
+        "--json", action="store_true", help="claims and rules with their working, sizes in bytes"
+    )
     out = add("export", _export, "Print a plan as a file of another program.")
     out.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
     out.add_argument(
         "--format", metavar="NAME", help="which program; left out: lists what this plan can have"
     )
+    add_search_options(add("search", _search, "Find the best plan of a training job over all offers."))
     taken = add("import", _import, "Print the scenario that a file or command line of another program makes.")
     taken.add_argument(
         "file", metavar="FILE", help="JSON, YAML, Python or a command line; - reads standard input"
@@ -142,6 +155,15 @@ def _plan(options: argparse.Namespace) -> Iterable[str]:
     from planner.cli_report import plan_lines  # noqa: PLC0415
 
     return plan_lines(answer)
+
+
+def _cards_question(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_layouts import card_lines  # noqa: PLC0415
+
+    plan = None if options.topic == "layouts" else _planned(options.file)
+    scenario = read_scenario(options.file) if plan is None else plan.scenario
+    return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
 
 
 def _schema(_: argparse.Namespace) -> Iterable[str]:
@@ -346,6 +368,24 @@ def _import(options: argparse.Namespace) -> Iterable[str]:
     for text in import_lines(found):
         print(text, file=sys.stderr)
     return [json.dumps(to_document(scenario), indent=2, ensure_ascii=False)]
+
+
+def _search(options: argparse.Namespace) -> Iterable[str]:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_search import answer, document, search_lines  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    try:
+        found = answer(options, read_scenario(options.file), load_tables(), datetime.now(UTC).date())
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+    except ValueError as problem:
+        raise InputError(str(problem)) from problem
+    if options.json:
+        return [json.dumps(document(found), indent=1, ensure_ascii=False)]
+    return search_lines(found)
 
 
 def _empty(gpu: str | None) -> dict[str, Any]:

@@ -76,7 +76,7 @@ SENTENCES: Final = {
     "stages_pipeline": "pipeline is {given}, but {stages} stages are laid out",
     "stage_tensor_splits_devices": "{given} does not divide the {devices} cards of the stage",
     "stage_copies": "{given} cards|every stage takes tensor {tensor} x context {context} x data {data} of them",
-    "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each rank holds the same, and goes at the slowest's pace",
+    "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each holds the same, at the slowest's pace",
     "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",

@@ -29,7 +29,6 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
         (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
         (training.checkpointing == "selective_op", "training.checkpointing", "selective_op_as_none"),
         (bool(training.checkpoint_modules), "training.checkpoint_modules", "ignored"),
-        (scenario.elastic is not None, "elastic", "ignored"),
         (training.packing == "none", "training.packing", "padded_to_sequence_length"),
     )
     return [

@@ -68,7 +68,7 @@ JOB_RULES: Final = (
         "job_trains",
         lambda q: not q.trains,
     ),
-    Rule(("workload.train_tokens", "workload.epochs"), "job_serves", lambda q: q.trains),
+    Rule(("workload.train_tokens", "workload.epochs", "elastic"), "job_serves", lambda q: q.trains),
     Rule(("runtime.engine",), "not_this_runtime", _runtime("vllm")),
     Rule(
         ("runtime.allocator", "runtime.torch", "runtime.compile"),
@@ -181,7 +181,6 @@ SERVING_RULES: Final = (
 RESERVED: Final = (
     ("quantization_aware", "quantization_aware"),
     ("loading", "loading"),
-    ("elastic", "elastic"),
 )
 """Blocks that validate and that no formula reads yet."""
 

@@ -466,7 +466,6 @@ def test_a_plain_question_earns_no_warning_about_its_fields() -> None:
     [
         ("quantization_aware", {"weights": "int8"}),
         ("loading", {"method": "full"}),
-        ("elastic", {"min_data": 1, "max_data": 2}),
     ],
 )
 def test_reserved_blocks_say_that_they_are_not_modelled(block: str, value: object) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.plan_types import Plan
+from planner.trial import with_layers
 from planner.units import GIB
 from profiler.documents import DeviceKind
 from profiler.plan_request import predicted_bytes, prepare
@@ -27,7 +28,6 @@ FEWEST_LAYERS: Final = 2
 NARROWER: Final = (1, 2, 4, 8, 16)
 MOST_REPAIRS: Final = 6
 
-LAYERS: Final = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 WIDTHS: Final = (
     *("hidden_size", "n_embd", "intermediate_size", "n_inner", "vocab_size"),
     *("num_attention_heads", "n_head", "num_key_value_heads", "moe_intermediate_size"),
@@ -171,19 +171,6 @@ def _fewer(layers: int) -> list[int]:
     while counts[-1] > FEWEST_LAYERS:
         counts.append(max(FEWEST_LAYERS, counts[-1] // 2))
     return counts
-
-
-def with_layers(config: dict[str, Any], layers: int) -> dict[str, Any] | None:
-    """The config with fewer layers, lists by layer cut to match; None where it names no number of layers."""
-    key = next((name for name in LAYERS if isinstance(config.get(name), int)), None)
-    if key is None:
-        return None
-    before = config[key]
-    cut = {
-        name: value[:layers] if isinstance(value, list) and len(value) == before else value
-        for name, value in config.items()
-    }
-    return cut | {key: layers}
 
 
 def narrowed(config: dict[str, Any], divisor: int) -> dict[str, Any] | None:

@@ -36,7 +36,6 @@ SERVING: Final[tuple[Gap, ...]] = (
     ("adapter", "serving_adapters"),
 )
 ANY_TASK: Final[tuple[Gap, ...]] = (
-    ("elastic", "elastic"),
     ("hardware.driver_spill", "driver_spill"),
 )
 BY_TASK: Final[Mapping[str, tuple[Gap, ...]]] = {

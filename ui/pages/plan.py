@@ -13,6 +13,8 @@ from ui.changes import Outcome, first_that_fits, outcomes
 from ui.charts import fit_map, gpu_bars, phases, waterfall
 from ui.compare.values import written_text
 from ui.effects import effects
+from ui.elastic.trial import draw_trial
+from ui.elastic.workers import draw_elastic
 from ui.examples import story_of
 from ui.files import draw_files
 from ui.fix_row import fix_row
@@ -25,6 +27,7 @@ from ui.numbers import DASH, gib1, gib2, percent, ranges, whole
 from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.requests.panel import draw_requests
 from ui.share import draw_share
+from ui.speed.panel import draw_speed
 from ui.state import link_issues
 from ui.trace.panel import draw_trace
 from ui.words import Safe, Words
@@ -71,10 +74,14 @@ def draw() -> None:
             _changes(frame, plan, found)
         _second_row(frame, plan)
         _effects(frame, plan)
+        draw_speed(plan, words)
         draw_mixed(frame.desk.document)
         _table(plan, words)
         _working(plan, words)
         draw_moves(plan, words)
+        if plan.resolved.is_training:
+            draw_elastic(frame.document)
+            draw_trial(frame.document)
         if plan.serving is not None:
             draw_requests(frame.document)
             draw_flags(plan, words)

@@ -1,0 +1,1 @@
+"""The job on more, fewer and far fewer cards: sections of the Plan page."""
