@@ -6,6 +6,7 @@ from typing import Final
 from planner.diagnose.causes import NO_FAILURE, Cause, Why, why
 from planner.diagnose.fixes import Fix, Vain, fixes_for, vain_for
 from planner.diagnose.layers import Layers, layers_of, unallocated_of
+from planner.diagnose.links import Links, links_of
 from planner.diagnose.phases import phase_of
 from planner.diagnose.record import Fact, Record
 from planner.diagnose.remarks import LATE_STEPS, Remark, remarks_of, remarks_on
@@ -57,6 +58,7 @@ class Diagnosis:
         vain: What would not help.
         remarks: What else should be said.
         figures: Values worked out beside the record's own, by name.
+        links: How the ranks are joined, where NCCL's lines are in the text.
     """
 
     reading: Reading
@@ -74,6 +76,7 @@ class Diagnosis:
     vain: tuple[Vain, ...]
     remarks: tuple[Remark, ...]
     figures: tuple[tuple[str, Fact], ...] = ()
+    links: Links | None = None
 
     @property
     def failed(self) -> bool:
@@ -124,6 +127,7 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
             *(remarks_on(plan) if plan is not None else ()),
         ),
         figures=_figures(record, cause, plan),
+        links=links_of(reading.records),
     )
 
 

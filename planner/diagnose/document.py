@@ -35,6 +35,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
         "would_not_help": [asdict(vain) for vain in found.vain],
         "remarks": [{"code": remark.code, **dict(remark.params)} for remark in found.remarks],
         "figures": dict(found.figures),
+        "links": None if found.links is None else asdict(found.links),
         "record": None if found.record is None else record_json(found.record),
         "records": [record_json(record) for record in found.reading.records],
         "read": {

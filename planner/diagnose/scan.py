@@ -1,7 +1,7 @@
 """Every message and memory line of a text of any length, read once from front to back.
 
 A short text is read whole. Of a long one only the surroundings of words that a message has are looked at: the first
-and the newest stretches with a failure, and the same of those with figures; the rest is counted.
+and the newest stretches with a failure, and the same of those with figures and with NCCL's lines; the rest is counted.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from planner.diagnose.forms import devices, engines, ggml, host, jobs, summary, torch_oom, xla
+from planner.diagnose.forms import devices, engines, ggml, host, jobs, nccl, summary, torch_oom, xla
 from planner.diagnose.passage import Passage
 from planner.diagnose.record import Record
 from planner.units import KIB, MIB
@@ -33,7 +33,9 @@ REACH: Final = 4 * KIB
 LONGEST_STRETCH: Final = 8 * KIB
 MOST_FAILURES: Final = 16
 MOST_FIGURES: Final = 8
+MOST_LINKS: Final = 8
 """Stretches that are read at either end of the text, of each kind."""
+LINKS_MARK: Final = "NCCL "
 MOST_RECORDS: Final = 2000
 
 _FAILURE_WORDS: Final = frozenset(
@@ -171,6 +173,7 @@ class _Ends:
 class _Collector:
     def __init__(self) -> None:
         self._failures, self._figures = _Ends(MOST_FAILURES), _Ends(MOST_FIGURES)
+        self._links = _Ends(MOST_LINKS)
         self._chars = self._lines = 0
 
     def stretches(self, blocks: Iterable[str]) -> Iterator[_Stretch]:
@@ -184,9 +187,11 @@ class _Collector:
             self._chars += len(block)
             if first and following in (None, "") and len(block) <= SHORT_TEXT:
                 self._lines = block.count("\n") + 1
+                self._take_links(block, 1)
                 yield _Stretch(block, 1, failure=True)
                 return
             first = False
+            self._take_links(block, held_line + held.count("\n"))
             held += block
             limit = len(held) if following is None else max(done, len(held) - 2 * REACH - LONGEST_STRETCH)
             for start, end, failure in _clusters(held, done, limit):
@@ -204,6 +209,17 @@ class _Collector:
         """Keep a stretch, if it is among the first or the last of its kind."""
         (self._failures if stretch.failure else self._figures).add(stretch)
 
+    def _take_links(self, block: str, first_line: int) -> None:
+        """Stretches with NCCL's lines, which a log may have by the thousand."""
+        at, line, counted = block.find(LINKS_MARK), first_line, 0
+        while at >= 0:
+            start = block.rfind("\n", 0, at) + 1
+            end = block.find("\n", at + LONGEST_STRETCH)
+            end = len(block) if end < 0 else end
+            line, counted = line + block.count("\n", counted, start), start
+            self._links.add(_Stretch(block[start:end], line, failure=False))
+            at = block.find(LINKS_MARK, end)
+
     def reading(self) -> Reading:
         """Read what was kept."""
         kept = sorted(self._failures.all() + self._figures.all(), key=lambda stretch: stretch.first_line)
@@ -216,13 +232,16 @@ class _Collector:
                 _count(found, record)
                 if record.failure and record.line >= newest:
                     newest, context = record.line, tuple(passage.before(record.line))
+        for stretch in self._links.all():
+            for record in nccl.find(Passage(stretch.text, stretch.first_line)):
+                _count(found, record)
         records = tuple(sorted(found.values(), key=lambda record: record.line))
         return Reading(
             records=records[:MOST_RECORDS],
             context=context,
             num_chars=self._chars,
             num_lines=self._lines,
-            left_out=self._failures.left_out + self._figures.left_out,
+            left_out=self._failures.left_out + self._figures.left_out + self._links.left_out,
             steps=sum(1 for line in context if _STEP.search(line[:400])),
         )
 
