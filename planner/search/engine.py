@@ -5,8 +5,9 @@ one array; in their order the first that fits is the answer, and no slower one c
 of trying every plan, at the price of a few ledgers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -31,8 +32,10 @@ from planner.validation import check
 
 LACKS: Final = frozenset({"dtype_unsupported", "attention_unsupported", "runtime_not_on_this_card"})
 """Warnings that rule a card out for a format."""
-NEAREST_TRIED: Final = 2
+NEAREST_TRIED: Final = 4
 """Ledgers made to say by how much a rig is short."""
+PIPELINES_LATER: Final = 0.5
+"""Share by which the bound of a plan is raised for each further stage, to order plans by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,27 +216,48 @@ class Engine:
         settings = {**variant.settings, "data": key[1], "micro_batch": key[2], "accumulation": sequences}
         return Choice(settings=settings, scenario=self._on(variant.asked, key, rig.gpu.id, rig))
 
-    def nearest(self, rig: Rig) -> tuple[Key, int] | None:
-        """The leanest plan of a rig where none fits, and by how much it is short."""
+    def first_of(self, rig: Rig, wanted: Callable[[Variant], bool]) -> Best:
+        """The fastest plan that fits among some of the variants."""
+        grid = self.grid(rig)
+        if grid is None:
+            return Best(None)
+        usable, lacks = self._usable_rows(grid, rig.gpu)
+        chosen = usable & self._wanted(grid, wanted)
+        times, _ = self.clock.times(grid, rig.gpu, rig.links, rig.devices)
+        exists = (grid.accumulation > 0) & chosen[:, None]
+        key = self._first(grid, times, exists & self._roomy(grid, rig.gpu), rig)
+        plans = int(exists.sum())
+        if key is None:
+            return Best(None, plans=plans, blocked=None if plans else lacks)
+        row = int(np.flatnonzero(grid.rows == key[0])[0])
+        return Best(key, float(times[row, self.batches.index(key[2])]), plans=plans)
+
+    def _wanted(self, grid: Grid, wanted: Callable[[Variant], bool]) -> NDArray[np.bool_]:
+        return np.array([wanted(self.variants[i]) for i in grid.rows], bool)
+
+    def nearest(self, rig: Rig, wanted: Callable[[Variant], bool] | None = None) -> tuple[Key, int] | None:
+        """The leanest plan of a rig where none fits, and by how much it is short.
+
+        A few plans are counted to the byte, in the order of their lower bounds; stages of a pipeline hold more than
+        theirs says, so they come later.
+        """
         grid = self.grid(rig)
         if grid is None:
             return None
         usable, _ = self._usable_rows(grid, rig.gpu)
+        chosen = usable if wanted is None else usable & self._wanted(grid, wanted)
         floors = self.memory.floors(grid.rows, grid.data, grid.accumulation, self.clock.batches)
-        limits = self.memory.limits(grid.rows, rig.gpu)
-        over = np.where((grid.accumulation > 0) & usable[:, None], floors - limits[:, None], np.inf)
+        pipeline = self.facts.pipeline[grid.rows][:, None]
+        exists = (grid.accumulation > 0) & chosen[:, None]
+        order = np.where(exists, floors * (1 + PIPELINES_LATER * (pipeline - 1)), np.inf)
         best: tuple[Key, int] | None = None
-        tried = 0
-        for key in self._in_order(grid, over, np.isfinite(over)):
-            if tried == NEAREST_TRIED:
-                break
+        for key in islice(self._in_order(grid, order, exists), NEAREST_TRIED):
             if not self.sound(key) or not self._in_host(key, rig):
                 continue
-            tried += 1
-            spare = self.memory.spare(key, rig.gpu)
-            if best is None or spare > best[1]:
-                best = key, spare
-        return None if best is None else (best[0], max(0, -best[1]))
+            peak = self.memory.peak(key, rig.gpu)
+            if best is None or peak < best[1]:
+                best = key, peak
+        return None if best is None else (best[0], max(0, -self.memory.spare(best[0], rig.gpu)))
 
 
 def _undivided(scenario: Scenario) -> Scenario:

@@ -12,7 +12,7 @@ from planner.search.space import ABILITIES, Variant
 
 Rows = NDArray[np.intp]
 NOT_SHARDED: Final = {"sharding": "none"}
-ANY_NUMBER: Final = 1 << 30
+ANY_NUMBER: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

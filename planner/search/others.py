@@ -1,71 +1,68 @@
 """The best plan's machines with one thing otherwise: what each technique brings there, or why it fails."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from planner.search.engine import Best, Engine
 from planner.search.rigs import Rig
-from planner.search.timing import Floats, Grid
+from planner.search.space import Variant
 from planner.search.types import Fails, Other
 
-DIMENSIONS: Final = (
-    *("framework", "method", "states", "optimizer", "sharding", "tensor", "pipeline", "context"),
-    *("checkpointing", "offload"),
-)
+TECHNIQUES: Final = ("framework", "method", "states", "optimizer", "checkpointing", "offload")
+DIVISION: Final = ("sharding", "tensor", "pipeline", "context")
+Settings = Mapping[str, str | int]
 
 
 def others_of(engine: Engine, rig: Rig, best: Best) -> tuple[Other, ...]:
-    """Every other value of every dimension, the rest as it is; the micro-batch is chosen anew.
+    """Every other value of every dimension, the other techniques as they are; division and micro-batch chosen anew.
 
     Args:
         engine: The search.
         rig: The best plan's machines.
         best: The best plan.
     """
-    grid = engine.grid(rig)
-    if grid is None or best.key is None or best.step_time_s is None:
+    if best.key is None or best.step_time_s is None:
         return ()
-    times, _ = engine.clock.times(grid, rig.gpu, rig.links, rig.devices)
-    rows = {int(variant): row for row, variant in enumerate(grid.rows)}
+    own = engine.variants[best.key[0]].settings
     return tuple(
-        _other(engine, rig, grid, times, best.step_time_s, dimension, variant, rows.get(variant))
-        for dimension, variant in _neighbours(engine, best.key[0])
+        _other(engine, rig, best.step_time_s, own, dimension, value)
+        for dimension, value in _alternatives(engine, own)
     )
 
 
-def _neighbours(engine: Engine, variant: int) -> Iterator[tuple[str, int]]:
-    own = engine.variants[variant].settings
-    for dimension in DIMENSIONS:
-        for i, other in enumerate(engine.variants):
-            differs = [name for name in own if other.settings[name] != own[name]]
-            if differs == [dimension]:
-                yield dimension, i
+def _alternatives(engine: Engine, own: Settings) -> Iterator[tuple[str, str | int]]:
+    for dimension in (*TECHNIQUES, *DIVISION):
+        values = dict.fromkeys(variant.settings[dimension] for variant in engine.variants)
+        yield from ((dimension, value) for value in values if value != own[dimension])
 
 
-def _other(
-    engine: Engine,
-    rig: Rig,
-    grid: Grid,
-    times: Floats,
-    step_s: float,
-    dimension: str,
-    variant: int,
-    row: int | None,
-) -> Other:
-    value = engine.variants[variant].settings[dimension]
-    if row is None:
+def _other(engine: Engine, rig: Rig, step_s: float, own: Settings, dimension: str, value: str | int) -> Other:
+    def wanted(variant: Variant) -> bool:
+        given = variant.settings
+        same = all(given[name] == own[name] for name in TECHNIQUES if name != dimension)
+        return same and given[dimension] == value
+
+    found = engine.first_of(rig, wanted)
+    if found.key is not None and found.step_time_s is not None:
+        slower = found.step_time_s / step_s - 1
+        return Other(
+            dimension=dimension,
+            value=value,
+            reason=None,
+            slower_frac=slower,
+            choice=engine.choice(found.key, rig),
+        )
+    if not found.plans:
+        reason = Fails.LAYOUT if found.blocked is None else Fails.LACKS
+        return Other(dimension=dimension, value=value, reason=reason)
+    near = engine.nearest(rig, wanted)
+    if near is None:
         return Other(dimension=dimension, value=value, reason=Fails.LAYOUT)
-    data = int(grid.data[row])
-    columns = [i for i, size in enumerate(grid.accumulation[row]) if size > 0]
-    keys = {i: (variant, data, engine.batches[i]) for i in columns}
-    if not columns or not engine.sound(keys[columns[0]]):
-        return Other(dimension=dimension, value=value, reason=Fails.LAYOUT)
-    if engine.lacks(variant, rig.gpu) is not None:
-        return Other(dimension=dimension, value=value, reason=Fails.LACKS)
-    for i in sorted(columns, key=lambda i: times[row, i]):
-        if engine.accepts(keys[i], rig):
-            slower = float(times[row, i]) / step_s - 1
-            return Other(dimension=dimension, value=value, reason=None, slower_frac=slower)
-    short = -max(engine.memory.spare(keys[i], rig.gpu) for i in columns[:1])
-    reason = Fails.MEMORY if short > 0 else Fails.HOST
-    return Other(dimension=dimension, value=value, reason=reason, short_bytes=max(0, short))
+    key, short = near
+    return Other(
+        dimension=dimension,
+        value=value,
+        reason=Fails.MEMORY,
+        short_bytes=short,
+        choice=engine.choice(key, rig),
+    )

@@ -205,14 +205,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """The best plan's machines with one thing otherwise.
+    """The best plan's machines with one thing otherwise; how the job is divided is chosen anew.
 
     Attributes:
         dimension: What is otherwise.
         value: How.
-        short_bytes: Missing on the fullest card; None where it fits.
-        slower_frac: Time over that of the best plan, less 1; None where it does not fit.
-        reason: `memory`, `layout` (cannot be divided so) or None where it fits.
+        reason: `memory`, `lacks`, `layout` (cannot be divided so) or None where it fits.
+        short_bytes: Missing on the fullest card of the plan that comes nearest; None where one fits.
+        slower_frac: Time over that of the best plan, less 1; None where none fits.
+        choice: The fastest such plan, or the nearest.
     """
 
     dimension: str
@@ -220,6 +221,7 @@ class Other:
     reason: Fails | None
     short_bytes: int | None = None
     slower_frac: float | None = None
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

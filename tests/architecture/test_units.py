@@ -26,6 +26,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("planner/memory/serving_vllm.py", "LATENT_WORKSPACE"): "tokens gathered at once, a limit of the engine",
     ("planner/model/linear_attention.py", "KERNEL"): "the widest kernel taken for one, in tokens",
     ("planner/runtimes/sglang.py", "PLAIN_TOWER"): "the width of a vision tower",
+    ("planner/search/tree.py", "SMALL_PARAMS"): "parameters",
+    ("planner/search/types.py", "TOKENS"): "tokens of a run",
     ("planner/training_states.py", "ZERO3_SUB_GROUP"): "parameters stepped together, a default",
     ("ui/answers.py", "REMEMBERED"): "how many answers are kept",
     ("ui/inputs/runtime.py", "draw"): "the step of a field, in tokens",

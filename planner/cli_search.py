@@ -1,0 +1,330 @@
+"""`search` on the command line: its options, and its answer in English."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from planner.units import gib
+
+if TYPE_CHECKING:
+    from planner.hardware import Tables
+    from planner.scenario import Scenario
+    from planner.search.types import Found, Limits, Machine, Other, Rejected, SearchResult
+
+SETTINGS: Final = {
+    "framework": "{}",
+    "method": "{}",
+    "states": "states in {}",
+    "optimizer": "{}",
+    "sharding": "{}",
+    "data": "data {}",
+    "tensor": "tensor {}",
+    "pipeline": "pipeline {}",
+    "context": "context {}",
+    "checkpointing": "checkpointing {}",
+    "offload": "{} on the host",
+    "micro_batch": "micro-batch {}",
+    "accumulation": "accumulation {}",
+}
+PLAIN: Final = {"states": "own", "sharding": "none", "checkpointing": "none", "offload": "none"}
+"""Settings that go without saying."""
+REASONS: Final = {
+    "no_card": "the offer does not say which card",
+    "no_count": "the offer does not say how many cards",
+    "share": "a share of a card",
+    "own_stack": "the maker's own accelerator",
+    "old": "the price is more than a year old",
+    "lacks": "no hardware for the format or kernel",
+    "size_unknown": "the card's usable memory is not known",
+    "layout": "the job cannot be divided so",
+    "memory": "too little memory",
+    "host": "too little host memory",
+    "deadline": "takes longer than the deadline",
+    "budget": "costs more than the budget",
+    "speed_unknown": "fits, but its speed is not known",
+    "most_cards": "has more cards than allowed",
+}
+TREE: Final = {
+    "one_card": "one card in bf16",
+    "zero2": "ZeRO-2",
+    "checkpointing": "ZeRO-2 with checkpointing",
+    "offload": "ZeRO-2 with checkpointing, optimizer states on the host",
+}
+MOST_ROWS: Final = 12
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "file", metavar="FILE", help="a scenario (JSON) of a training job; - reads standard input"
+    )
+    parser.add_argument("--kind", default="on_demand", metavar="KIND", help="on_demand, spot or marketplace")
+    parser.add_argument(
+        "--owned", action="append", default=[], metavar="GPU=N", help="cards that are there, no offers"
+    )
+    parser.add_argument(
+        "--provider", action="append", default=[], metavar="NAME", help="only this one; may be repeated"
+    )
+    parser.add_argument(
+        "--region", action="append", default=[], metavar="NAME", help="only this one; may be repeated"
+    )
+    parser.add_argument("--most-gpus", type=int, metavar="N", help="largest plan (64)")
+    parser.add_argument("--deadline-days", type=float, metavar="DAYS", help="longest run")
+    parser.add_argument("--budget-usd", type=float, metavar="USD", help="dearest run")
+    parser.add_argument(
+        "--tokens", type=float, metavar="N", help="training tokens (the scenario's, else 1e9)"
+    )
+    parser.add_argument(
+        "--sequences", type=int, metavar="N", help="sequences of an optimizer step, kept (64)"
+    )
+    parser.add_argument("--allow", metavar="NAMES", help="techniques, with commas; all for every one")
+    parser.add_argument("--tight", action="store_true", help="plans count that may not fit")
+    parser.add_argument("--json", action="store_true", help="everything that was found")
+
+
+def answer(
+    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
+) -> "SearchResult":
+    """The search that the options ask for.
+
+    Raises:
+        ValueError: An option can't be used; the message names it, what was given and what is allowed.
+        ScenarioError: The question names no known model.
+    """
+    from planner.search.find import search  # noqa: PLC0415
+
+    return search(question, _machines(options, tables, today), tables, limits_of(options, question))
+
+
+def limits_of(options: argparse.Namespace, question: "Scenario") -> "Limits":
+    """The constraints, with what the options leave out taken from the question."""
+    from planner.cost.run_cost import tokens_of  # noqa: PLC0415
+    from planner.search.types import SAME_RESULT, Limits, Technique  # noqa: PLC0415
+
+    given = {
+        "most_cards": options.most_gpus,
+        "deadline_days": options.deadline_days,
+        "budget_usd": options.budget_usd,
+        "tokens": options.tokens or tokens_of(question.workload),
+        "sequences": options.sequences,
+    }
+    names = frozenset(Technique) if options.allow == "all" else SAME_RESULT
+    if options.allow not in (None, "all"):
+        asked = [name.strip() for name in options.allow.split(",") if name.strip()]
+        unknown = [name for name in asked if name not in list(Technique)]
+        if unknown:
+            raise ValueError(f"allow: {unknown[0]!r}; allowed: all, {', '.join(Technique)}")
+        names = frozenset(Technique(name) for name in asked)
+    told = {name: value for name, value in given.items() if value is not None}
+    return Limits(techniques=names, accept_tight=options.tight, **told)
+
+
+def _machines(options: argparse.Namespace, tables: "Tables", today: date) -> "tuple[Machine, ...]":
+    from planner.search.offers import KINDS, machines_of  # noqa: PLC0415
+
+    if options.owned:
+        return tuple(machine for text in options.owned for machine in _owned(text, tables))
+    if options.kind not in KINDS:
+        raise ValueError(f"kind: {options.kind!r}; allowed: {', '.join(KINDS)}")
+    for field in ("provider", "region"):
+        known = sorted({getattr(offer, field) for offer in tables.offers})
+        unknown = [name for name in getattr(options, field) if name not in known]
+        if unknown:
+            raise ValueError(f"{field}: {unknown[0]!r}; allowed: {', '.join(known)}")
+    return machines_of(
+        tables.offers, tables, options.kind, today=today,
+        providers=frozenset(options.provider), regions=frozenset(options.region),
+    )[0]  # fmt: skip
+
+
+def _owned(text: str, tables: "Tables") -> "tuple[Machine, ...]":
+    from planner.search.rigs import owned  # noqa: PLC0415
+
+    gpu_id, _, count = text.partition("=")
+    gpu = tables.gpus.get(gpu_id)
+    if gpu is None or not count.isdecimal() or int(count) < 1:
+        raise ValueError(
+            f"owned: {text!r}; allowed: an id of `gpus`, = and a number from 1 up (h100-sxm-80gb=8)"
+        )
+    return owned(gpu, int(count))
+
+
+def search_lines(result: "SearchResult") -> Iterator[str]:
+    """The answer as text."""
+    counts = result.counts
+    yield (
+        f"{counts.plans:,} plans on {counts.machines:,} sets of machines ({counts.offer_plans:,} with every price "
+        f"apart), {counts.ledgers:,} of them down to the last byte."
+    )
+    for name, found in (
+        ("Cheapest", result.cheapest),
+        ("Fastest", result.fastest),
+        ("Fewest cards", result.fewest),
+    ):
+        if found is not None:
+            yield f"{name}: {_found(found)}"
+    if result.best is None:
+        yield "No plan within the limits whose speed is known."
+    yield from _frontier(result.frontier)
+    yield from _unknown(result.unknown)
+    yield from _tree(result)
+    yield from _others(result.others)
+    yield from _rejected(result.rejected)
+
+
+def settings_text(settings: Any) -> str:
+    """A plan's settings in one line; what goes without saying is left out."""
+    return ", ".join(
+        words.format(settings[name])
+        for name, words in SETTINGS.items()
+        if name in settings and settings[name] not in (1, PLAIN.get(name))
+    )
+
+
+def _found(found: "Found") -> str:
+    where = f"{found.machine.provider} {found.machine.name}".strip()
+    cards = f"{found.count} x {where} ({found.devices} x {found.machine.gpu.id})"
+    return f"{cards}: {_money(found)}{_time(found)}; {settings_text(found.choice.settings)}"
+
+
+def _money(found: "Found") -> str:
+    cost = found.cost
+    if cost is None or cost.usd is None:
+        return ""
+    band = "" if cost.low_usd is None else f" ({cost.low_usd:,.0f} to {cost.high_usd:,.0f})"
+    return f"{cost.usd:,.0f} USD{band}, "
+
+
+def _time(found: "Found") -> str:
+    cost = found.cost
+    if cost is None:
+        lacks = ", ".join(sorted({item.code for item in found.missing}))
+        return f"speed not known ({lacks})"
+    band = "" if cost.low_days is None else f" ({cost.low_days:,.2f} to {cost.high_days:,.2f})"
+    return f"{cost.days:,.2f} days{band}"
+
+
+def _frontier(found: "tuple[Found, ...]") -> Iterator[str]:
+    if len(found) > 1:
+        yield ""
+        yield "None is both cheaper and faster than:"
+        yield from (f"  {_found(one)}" for one in found[:MOST_ROWS])
+
+
+def _unknown(found: "tuple[Found, ...]") -> Iterator[str]:
+    if found:
+        yield ""
+        yield "Fit, ranked by number of cards, as their speed is not known:"
+        yield from (f"  {_found(one)}" for one in found[:MOST_ROWS])
+
+
+def _tree(result: "SearchResult") -> Iterator[str]:
+    if result.tree is None:
+        return
+    yield ""
+    if result.tree.found is None:
+        yield "The articles' decision tree: no step of it fits."
+    else:
+        yield f"The articles' decision tree ends at {TREE[result.tree.step]}: {_found(result.tree.found)}"
+
+
+def _others(others: "tuple[Other, ...]") -> Iterator[str]:
+    if others:
+        yield ""
+        yield "On the best plan's machines, with one thing otherwise:"
+    for one in others:
+        if one.slower_frac is not None:
+            result = f"{one.slower_frac:+.1%} time"
+        elif one.short_bytes:
+            result = f"{gib(one.short_bytes):,.1f} GiB a card short"
+        else:
+            result = REASONS[one.reason or "layout"]
+        yield f"  {one.dimension} {one.value}: {result}"
+
+
+def _rejected(rejected: "tuple[Rejected, ...]") -> Iterator[str]:
+    if not rejected:
+        return
+    yield ""
+    yield "Rejected:"
+    for reason, number in Counter(one.reason for one in rejected).most_common():
+        yield f"  {number} offers: {REASONS[reason]}"
+    short = [one for one in rejected if one.short_bytes]
+    seen: set[tuple[str, int | None]] = set()
+    for one in sorted(short, key=lambda one: one.short_bytes or 0):
+        key = one.machine.gpu.id, one.devices
+        if key in seen or len(seen) == MOST_ROWS:
+            continue
+        seen.add(key)
+        plan = "" if one.nearest is None else settings_text(one.nearest.settings)
+        yield f"  {one.devices} x {one.machine.gpu.id}: {gib(one.short_bytes or 0):,.1f} GiB a card short with {plan}"
+
+
+def document(result: "SearchResult") -> dict[str, Any]:
+    """Everything that was found as plain values."""
+    tree = result.tree
+    return {
+        "counts": {name: getattr(result.counts, name) for name in COUNTS},
+        "cheapest": _plain(result.cheapest),
+        "fastest": _plain(result.fastest),
+        "fewest": _plain(result.fewest),
+        "frontier": _all(result.frontier),
+        "found": _all(result.found),
+        "speed_unknown": _all(result.unknown),
+        "tree": None if tree is None else {"step": tree.step, "found": _plain(tree.found)},
+        "others": [{name: getattr(one, name) for name in OTHERS} for one in result.others],
+        "rejected": [_plain_rejected(one) for one in result.rejected],
+    }
+
+
+COUNTS: Final = ("plans", "offer_plans", "timed", "by_bound", "ledgers", "machines", "offers")
+OTHERS: Final = ("dimension", "value", "reason", "short_bytes", "slower_frac")
+COSTS: Final = ("days", "low_days", "high_days", "usd", "low_usd", "high_usd")
+
+
+def _all(found: "Iterable[Found]") -> list[dict[str, Any] | None]:
+    return [_plain(one) for one in found]
+
+
+def _plain(found: "Found | None") -> dict[str, Any] | None:
+    if found is None:
+        return None
+    from planner.scenario import to_document  # noqa: PLC0415
+
+    return {
+        **_machine(found.machine),
+        "count": found.count,
+        "devices": found.devices,
+        "settings": dict(found.choice.settings),
+        "step_time_s": found.step_time_s,
+        "tokens_per_s": found.tokens_per_s,
+        "usd_per_hour": found.usd_per_hour,
+        **{name: None if found.cost is None else getattr(found.cost, name) for name in COSTS},
+        "peak_bytes": found.peak_bytes,
+        "usable_bytes": found.usable_bytes,
+        "missing": [item.code for item in found.missing],
+        "scenario": to_document(found.choice.scenario),
+    }
+
+
+def _machine(machine: "Machine") -> dict[str, Any]:
+    return {
+        "provider": machine.provider,
+        "machine": machine.name,
+        "gpu": machine.gpu.id,
+        "region": machine.region,
+        "date": machine.date,
+    }
+
+
+def _plain_rejected(one: "Rejected") -> dict[str, Any]:
+    return {
+        **_machine(one.machine),
+        "reason": one.reason.value,
+        "devices": one.devices,
+        "short_bytes": one.short_bytes,
+        "value": one.value,
+        "settings": None if one.nearest is None else dict(one.nearest.settings),
+    }

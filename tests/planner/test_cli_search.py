@@ -1,0 +1,87 @@
+"""`python -m planner search`: its answer, its options, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner.__main__ import BAD_INPUT, main
+from planner.cli_search import REASONS, TREE
+from planner.search.tree import STEPS
+from planner.search.types import Fails
+from planner.validation import parse_scenario
+
+QUESTION = {
+    "version": 1,
+    "task": "full",
+    "model": {"id": "meta-llama/Llama-3.1-8B"},
+    "hardware": {"devices": [{"gpu": "h100-sxm-80gb", "count": 8}]},
+    "runtime": {"name": "torchtitan"},
+    "training": {"sequence_length": 4096},
+}
+
+
+@pytest.fixture(name="scenario")
+def scenario_file(tmp_path: Path) -> str:
+    path = tmp_path / "question.json"
+    path.write_text(json.dumps(QUESTION), encoding="utf-8")
+    return str(path)
+
+
+def test_the_answer_names_the_best_plans_and_their_bands(
+    scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", scenario, "--provider", "Lambda", "--most-gpus", "8"]) == 0
+    text = capsys.readouterr().out
+    for start in (
+        "Cheapest: ",
+        "Fastest: ",
+        "Fewest cards: ",
+        "The articles' decision tree ends at ",
+        "Rejected:",
+    ):
+        assert start in text
+    cheapest = next(line for line in text.splitlines() if line.startswith("Cheapest: "))
+    assert "Lambda" in cheapest
+    assert " USD (" in cheapest
+    assert " days (" in cheapest
+
+
+def test_json_holds_scenarios_that_can_be_planned(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", scenario, "--owned", "h100-sxm-80gb=8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["cheapest"] is None
+    assert found["fastest"]["usd"] is None
+    assert found["fastest"]["devices"] == 8
+    assert parse_scenario(found["fastest"]["scenario"])[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kind", "index"], "kind: 'index'; allowed: on_demand, spot, marketplace"),
+        (["--allow", "magic"], "allow: 'magic'; allowed: all, sharding"),
+        (["--owned", "h100=8"], "owned: 'h100=8'; allowed: an id"),
+        (["--owned", "h100-sxm-80gb=0"], "owned: 'h100-sxm-80gb=0'; allowed: an id"),
+        (["--provider", "Nobody"], "provider: 'Nobody'; allowed: AWS"),
+        (["--budget-usd", "0"], "budget_usd: 0.0; allowed: more than 0"),
+        (["--sequences", "-1"], "sequences: -1; allowed: more than 0"),
+    ],
+)
+def test_bad_options_are_named_with_what_is_allowed(
+    scenario: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", scenario, *options]) == BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+def test_a_question_that_serves_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "serves.json"
+    path.write_text(json.dumps(QUESTION | {"task": "serve", "runtime": {"name": "vllm"}}), encoding="utf-8")
+    assert main(["search", str(path)]) == BAD_INPUT
+    assert "task: serve" in capsys.readouterr().err
+
+
+def test_every_reason_and_step_has_words() -> None:
+    assert set(REASONS) == {reason.value for reason in Fails}
+    assert set(TREE) == {"one_card", *(name for name, _ in STEPS)}
