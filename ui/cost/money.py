@@ -53,7 +53,12 @@ def job_text(row: Row) -> str:
 
 
 def short_card(gpu: Gpu) -> str:
-    """A card's name without form factor; its size stays where another card of that name has another one."""
+    """A card's name without form factor; its size stays where another card of that name has another one.
+
+    A card that the user describes is called what the user calls it.
+    """
+    if gpu.id not in answers.tables().gpus:
+        return gpu.name
     bare = _bare(gpu.name)
     return bare if len(_sizes()[bare]) == 1 else _squeezed(_FORM.sub(" ", card_name(gpu.name)))
 

@@ -1,0 +1,1 @@
+"""Tests of the Buy page and its parts."""

@@ -1,0 +1,151 @@
+"""The Buy page as Streamlit runs it, and its figures."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.ui.conftest import charts, checked, headline, html
+from ui.buy.classes import dots
+from ui.charts.buy_lines import Line, alternative, buy_lines
+from ui.charts.card_classes import card_classes
+from ui.document import put
+from ui.examples import default_document
+from ui.words import words_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = words_for("en")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
+
+
+def buy_page() -> None:
+    from ui.pages import buy  # noqa: PLC0415
+
+    buy.draw()
+
+
+def opened(document: dict[str, Any] | None = None) -> AppTest:
+    page = AppTest.from_function(buy_page, default_timeout=60)
+    if document is not None:
+        page.session_state["scenario_document"] = document
+    return checked(page.run())
+
+
+def test_three_builds_stand_side_by_side() -> None:
+    page = opened()
+    assert headline(page).startswith("Cheapest tokens if bought: ")
+    text = html(page)
+    for said in (
+        "8 × H100",
+        "4 × RTX PRO 6000",
+        "HGX H100 8-GPU server, 31 Jan 2025",
+        "sharded over all",
+        "kW",
+    ):
+        assert said in text
+    assert set(charts(page)) == {"buy_lines", "buy_classes"}
+
+
+def test_a_fourth_build_is_the_last_one_and_can_go_again() -> None:
+    page = opened()
+    page.button(key="buy_add").click()
+    checked(page.run())
+    assert not [button for button in page.button if button.key == "buy_add"]
+    page.button(key="buy_3_remove").click()
+    page.button(key="buy_1_remove").click()
+    assert "8 × H100" not in html(checked(page.run()))
+
+
+def test_what_is_typed_counts() -> None:
+    page = opened()
+    page.number_input(key="buy_1_price_usd").set_value(1000.0)
+    page.number_input(key="buy_1_power_w").set_value(1.0)
+    text = html(checked(page.run()))
+    assert "as typed" in text
+    assert "Cheapest tokens if bought: 8 × H100" in headline(page)
+    page.selectbox(key="buy_1_gpu_id").set_value("l4-24gb")
+    assert "as typed" not in html(checked(page.run()))
+
+
+def test_more_use_brings_the_pay_back_nearer() -> None:
+    page = opened()
+
+    def month() -> int:
+        text = html(page)
+        return int(text.partition("has paid for itself by month ")[2].partition(" ")[0])
+
+    first = month()
+    page.number_input(key="buy_term_use_percent").set_value(100.0)
+    checked(page.run())
+    assert month() < first
+
+
+def test_a_term_out_of_range_is_said_and_no_line_is_drawn() -> None:
+    page = opened()
+    page.number_input(key="buy_term_resale_percent").set_value(130.0)
+    text = html(checked(page.run()))
+    assert "Resale at the end, %: 0 to 100." in text
+    assert set(charts(page)) == {"buy_classes"}
+
+
+def test_a_described_card_can_be_bought() -> None:
+    card = {
+        "memory_gib": 288, "bandwidth_gb_per_s": 8000, "bf16_tflops": 2500, "link_gb_per_s": 1800, "power_w": 1200,
+    }  # fmt: skip
+    rows = [{"gpu": "next card", "count": 4, "card": card}]
+    page = opened(put(put(default_document(), "hardware.devices", rows), "parallel", {"sharding": "fsdp"}))
+    page.selectbox(key="buy_1_gpu_id").set_value("next card")
+    page.number_input(key="buy_1_count").set_value(2)
+    text = html(checked(page.run()))
+    assert "4 × next card" in text
+    assert "8 × next card" in text or "2 × next card" in text
+    assert "4.8 kW" in text
+    assert "no purchase price is known of all its cards" in text
+    page.number_input(key="buy_0_price_usd").set_value(200_000.0)
+    page.number_input(key="buy_0_rent_usd_per_hour").set_value(30.0)
+    assert "$200,000" in html(checked(page.run()))
+
+
+def test_a_question_with_errors_keeps_the_page_standing() -> None:
+    page = opened(put(default_document(), "hardware.devices", [{"gpu": "nothing"}]))
+    assert "nothing" in html(page)
+
+
+def test_the_figure_marks_where_lines_cross() -> None:
+    lines = [
+        Line(letter="A", name="one", more_usd=(5e3, 1e3, -2e3), crossing=3, best=True),
+        Line(letter="B", name="other", more_usd=(5e3, 6e3, 7e3), crossing=None),
+    ]
+    fig = buy_lines(lines, 3, WORDS)
+    assert [trace.mode for trace in fig.data] == ["lines", "markers", "lines"]
+    assert (list(fig.data[1].x), list(fig.data[1].y)) == ([3], [-2])
+    assert fig.layout.yaxis.range[0] < -2 < 7 < fig.layout.yaxis.range[1]
+    said = alternative(lines, WORDS)
+    assert "A, one, costs the same in month 3" in said
+    assert "B, other, does not come to cost the same within ten years" in said
+
+
+def test_labels_of_lines_that_end_together_are_pushed_apart() -> None:
+    lines = [Line(letter=x, name=x, more_usd=(1e3, 1e3), crossing=None) for x in "ABCD"]
+    fig = buy_lines(lines, 2, WORDS)
+    heights = sorted(note.y for note in fig.layout.annotations if note.xanchor == "left")
+    low, high = fig.layout.yaxis.range
+    gaps = [(b - a) / (high - low) * 260 for a, b in pairwise(heights)]
+    assert min(gaps) > 18
+    assert heights[-1] <= high
+
+
+def test_every_priced_card_of_a_class_is_a_point() -> None:
+    found = dots(WORDS)
+    fig = card_classes(found, WORDS)
+    assert sum(len(trace.x) for trace in fig.data) == len(found) > 50
+    assert len({trace.marker.symbol for trace in fig.data}) == 3

@@ -1,0 +1,161 @@
+"""The widgets of the Buy page: a line a build, and the terms of owning."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import streamlit as st
+
+from ui.buy.builds import LETTERS, MOST_BUILDS, OPEN, Build, problem_of
+from ui.buy.columns import Column, known_cards
+from ui.buy.money import LIMITS, Terms, wrong_terms
+from ui.buy.state import add_build, builds, change_build, change_terms, remove_build, terms
+from ui.catalog import described_cards, gpu_labels
+from ui.cost.money import usd
+from ui.document import Document
+from ui.numbers import whole
+from ui.words import Words
+
+NUMBERS: Final = (("price_usd", 140, 1000.0), ("rent_usd_per_hour", 132, 0.5), ("power_w", 132, 100.0))
+STEPS: Final = {
+    "use_percent": 5.0,
+    "usd_per_kwh": 0.01,
+    "cooling_percent": 5.0,
+    "idle_percent": 5.0,
+    "hosting_usd": 100.0,
+    "interest_percent": 0.5,
+    "resale_percent": 5.0,
+}
+TERMS_IN_ROW: Final = 4
+
+
+def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> None:
+    """A line of widgets a build, what is wrong with it, and a button for one more.
+
+    Args:
+        document: The open question, which may describe cards.
+        columns: What is known of the builds, for the fields that are left empty.
+        words: The language.
+    """
+    known = known_cards(document)
+    found = {one.letter: one for one in columns}
+    with st.container(key="buybuilds", gap="small"):
+        for letter, (line, build) in zip(LETTERS, list(builds().items()), strict=False):
+            _line(line, letter, build, found.get(letter), document, words)
+            problem = problem_of(build, known)
+            if problem is not None:
+                text = words.html(f"buy.problem.{problem}", letter=letter)
+                st.html(f'<div class="msg bad" role="alert">{text}</div>')
+        if len(builds()) < MOST_BUILDS:
+            with st.container(key="quiet_add_build"):
+                first = next(iter(gpu_labels()))
+                st.button(words("buy.add"), type="tertiary", key="buy_add", on_click=add_build, args=(first,))
+
+
+def _line(
+    line: int, letter: str, build: Build, column: Column | None, document: Document, words: Words
+) -> None:
+    labels = {OPEN: words("buy.open"), **dict.fromkeys(described_cards(document), ""), **gpu_labels()}
+    first = letter == LETTERS[0]
+    visible: Any = "visible" if first else "collapsed"
+
+    def label(name: str) -> str:
+        text = words(f"buy.field.{name}")
+        return text if first else words("buy.field.of", label=text, letter=letter)
+
+    options = list(labels) if build.gpu_id in labels else [*labels, build.gpu_id]
+    with st.container(key=f"buyrow_{line}", horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.html(f'<div class="letter">{letter}</div>', width="content")
+        st.selectbox(
+            label("gpu"),
+            options,
+            format_func=lambda gpu_id: labels.get(gpu_id) or words("buy.described", name=gpu_id),
+            label_visibility=visible,
+            width=230,
+            **_bound(line, "gpu_id", build.gpu_id),
+        )
+        if build.gpu_id != OPEN:
+            st.number_input(
+                label("count"),
+                value=None,
+                step=1,
+                label_visibility=visible,
+                width=84,
+                **_bound(line, "count", build.count),
+            )
+        for name, width, step in NUMBERS:
+            st.number_input(
+                label(name),
+                value=None,
+                step=step,
+                format="%g",
+                placeholder=_placeholder(name, column, words),
+                label_visibility=visible,
+                width=width,
+                **_bound(line, name, getattr(build, name)),
+            )
+        if len(builds()) > 1:
+            st.button(
+                words("buy.remove", letter=letter),
+                type="tertiary",
+                key=f"buy_{line}_remove",
+                on_click=remove_build,
+                args=(line,),
+            )
+
+
+def _placeholder(name: str, column: Column | None, words: Words) -> str:
+    """What holds where nothing is typed."""
+    known = None
+    if column is not None:
+        known = {"price_usd": column.price, "rent_usd_per_hour": column.rent, "power_w": column.power}[name]
+    if known is None:
+        return words("buy.not_known")
+    return whole(round(known.value)) if name == "power_w" else usd(known.value)
+
+
+def _bound(line: int, field: str, value: Any) -> dict[str, Any]:
+    """Key and callback of a widget that shows a field of a line and writes it back."""
+    key = f"buy_{line}_{field}"
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    return {"key": key, "on_change": _take, "args": (line, field)}
+
+
+def _take(line: int, field: str) -> None:
+    change_build(line, field, st.session_state[f"buy_{line}_{field}"])
+
+
+def draw_terms(words: Words) -> None:
+    """The terms of owning, and what is wrong with them."""
+    current = terms()
+    names = list(LIMITS)
+    with st.grid(TERMS_IN_ROW, min_column_width=130, gap="small"):
+        for name in names:
+            _term(name, current, words)
+    for name in wrong_terms(current):
+        low, high = LIMITS[name]
+        text = words.html(
+            "buy.terms.wrong", field=words(f"buy.terms.{name}"), low=f"{low:g}", high=f"{high:,g}"
+        )
+        st.html(f'<div class="msg bad" role="alert">{text}</div>')
+
+
+def _term(name: str, current: Terms, words: Words) -> None:
+    key = f"buy_term_{name}"
+    value = getattr(current, name)
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    whole_number = name == "life_months"
+    st.number_input(
+        words(f"buy.terms.{name}"),
+        value=None,
+        step=1 if whole_number else STEPS[name],
+        format="%d" if whole_number else "%g",
+        key=key,
+        on_change=_take_term,
+        args=(name,),
+    )
+
+
+def _take_term(name: str) -> None:
+    change_terms(name, st.session_state[f"buy_term_{name}"])

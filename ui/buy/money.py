@@ -1,0 +1,125 @@
+"""What a build costs to own and to rent, from the terms that the user sets."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost import BuyOrRent, Ownership, Rent, buy_or_rent, least_utilisation_frac
+from ui.buy.builds import Known
+from ui.cost.replans import Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the user sets for all builds; shares in per cent.
+
+    Attributes:
+        use_percent: Share of all hours in which the machine works.
+        usd_per_kwh: Price of electricity.
+        cooling_percent: Energy of cooling and losses on top of the machine's own.
+        idle_percent: Power while nothing runs, of that at work.
+        hosting_usd: Space, network, hands, a month.
+        interest_percent: What the money costs, a year.
+        resale_percent: What the machine brings at the end of its life, of its price.
+        life_months: When that is.
+    """
+
+    use_percent: float | None = 60.0
+    usd_per_kwh: float | None = 0.12
+    cooling_percent: float | None = 40.0
+    idle_percent: float | None = 20.0
+    hosting_usd: float | None = 0.0
+    interest_percent: float | None = 5.0
+    resale_percent: float | None = 30.0
+    life_months: int | None = 36
+
+
+LIMITS: Final[dict[str, tuple[float, float]]] = {
+    "use_percent": (0, 100),
+    "usd_per_kwh": (0, 10),
+    "cooling_percent": (0, 300),
+    "idle_percent": (0, 100),
+    "hosting_usd": (0, 1_000_000),
+    "interest_percent": (0, 100),
+    "resale_percent": (0, 100),
+    "life_months": (1, 120),
+}
+"""The least and the most of each term, both allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Owning and renting one build.
+
+    Attributes:
+        found: Month by month.
+        least_use_frac: From which use on buying pays over the life; None where no use is enough.
+        own: What it was worked out for.
+        rented: Whether a rent is known; where not, only what owning costs means something.
+        rate: Speed behind the figures for a million tokens; None where not known.
+    """
+
+    found: BuyOrRent
+    least_use_frac: float | None
+    own: Ownership
+    rented: bool
+    rate: Rate | None
+
+    @property
+    def owned_usd(self) -> float | None:
+        """A million tokens on the bought machine."""
+        return self.found.owned_usd_per_million_tokens
+
+    @property
+    def rented_usd(self) -> float | None:
+        """A million tokens on the rented one."""
+        return self.found.rented_usd_per_million_tokens if self.rented else None
+
+
+def wrong_terms(terms: Terms) -> tuple[str, ...]:
+    """Names of terms that are empty or outside their limits."""
+    return tuple(
+        name
+        for name, (low, high) in LIMITS.items()
+        if (value := getattr(terms, name)) is None or not low <= value <= high
+    )
+
+
+def costs_of(
+    price: Known | None, power: Known | None, rent: Known | None, rate: Rate | None, terms: Terms
+) -> Costs | None:
+    """Owning against renting; None where price or power is not known, or a term is wrong.
+
+    Args:
+        price: Of the whole build.
+        power: Of it.
+        rent: Of one like it; None works out what owning costs alone.
+        rate: Tokens a second.
+        terms: What the user sets.
+    """
+    if price is None or power is None or wrong_terms(terms):
+        return None
+    own = _ownership(price.value, power.value, terms)
+    hired = Rent(usd_per_hour=0.0 if rent is None else rent.value)
+    use = (terms.use_percent or 0.0) / 100
+    speed = rate.tokens_per_s if rate is not None and use > 0 else None
+    return Costs(
+        found=buy_or_rent(own, hired, use, speed),
+        least_use_frac=None if rent is None else least_utilisation_frac(own, hired),
+        own=own,
+        rented=rent is not None,
+        rate=rate,
+    )
+
+
+def _ownership(price_usd: float, power_w: float, terms: Terms) -> Ownership:
+    return Ownership(
+        purchase_usd=price_usd,
+        power_w=power_w,
+        usd_per_kwh=terms.usd_per_kwh or 0.0,
+        idle_power_frac=(terms.idle_percent or 0.0) / 100,
+        cooling_frac=(terms.cooling_percent or 0.0) / 100,
+        hosting_usd_per_month=terms.hosting_usd or 0.0,
+        interest_frac_per_year=(terms.interest_percent or 0.0) / 100,
+        resale_frac=(terms.resale_percent or 0.0) / 100,
+        life_months=int(terms.life_months or 1),
+    )

@@ -1,0 +1,112 @@
+"""The Buy page: the open job on up to four machines, bought or rented."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import streamlit as st
+
+from planner.plan_types import Plan
+from ui import parts, verdict
+from ui.answers import tables
+from ui.buy import wording
+from ui.buy.classes import draw_classes
+from ui.buy.columns import Column, columns
+from ui.buy.editor import draw_builds, draw_terms
+from ui.buy.money import Terms, wrong_terms
+from ui.buy.state import builds, terms
+from ui.charts import buy_lines
+from ui.charts.buy_lines import Line
+from ui.cost.quotes import quotes
+from ui.cost.refreshed import refreshed_quotes
+from ui.pages.frame import Frame, begin, plot
+from ui.pages.problems import draw_problems
+from ui.share import draw_share
+from ui.words import Words
+
+MORE_MONTHS: Final = 12
+LEAST_MONTHS: Final = 24
+
+
+def draw() -> None:
+    """Draw the page."""
+    frame = begin()
+    words = frame.words
+    if frame.plan is None:
+        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+        draw_problems(frame)
+        return
+    today, given = datetime.now(UTC).date(), terms()
+    prices = (*refreshed_quotes(), *quotes(tables().offers))
+    found = columns(builds(), frame.document, given, prices, today)
+    with st.container(key="stale" if frame.stale else "current"):
+        _verdict(frame, frame.plan, found, given)
+        _table(found, words)
+        st.html(parts.section(words("buy.builds.title"), words("buy.builds.note")))
+        draw_builds(frame.document, found, words)
+        with st.container(key="split"):
+            with st.container(key="buychart", gap="xsmall"):
+                _chart(found, given, words)
+            with st.container(key="buyterms", gap="xsmall"):
+                st.html(parts.section(words("buy.terms.title"), words("buy.terms.note")))
+                draw_terms(words)
+        lines = wording.trouble(found, words)
+        if lines:
+            st.html(parts.section(words("buy.trouble.title")))
+            st.html(f'<div class="p m">{parts.bullets(lines)}</div>')
+        with st.container(key="buyclasses", gap="xsmall"):
+            draw_classes(words)
+        st.html(f'<div class="foot">{words.html("buy.foot")}</div>')
+
+
+def _verdict(frame: Frame, plan: Plan, found: tuple[Column, ...], given: Terms) -> None:
+    words = frame.words
+    with st.container(key="verdict", gap=None):
+        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
+            draw_share(frame)
+        use = (given.use_percent or 0.0) / 100
+        st.html(
+            f'<h1 class="v">{wording.headline(found, words)}</h1>'
+            f'<p class="why">{wording.why(found, use, words)}</p>'
+        )
+    draw_problems(frame)
+
+
+def _table(found: tuple[Column, ...], words: Words) -> None:
+    title = words("buy.table.title")
+    with st.container(key="buytable", gap="xsmall"):
+        st.html(parts.section(title, words("buy.table.note")))
+        if not found:
+            st.html(f'<div class="empty">{words.html("buy.table.none")}</div>')
+            return
+        head = wording.table_head(found, words)
+        st.html(
+            parts.table(head, wording.table_rows(found, words), name=title, wide=tuple(range(1, len(head))))
+        )
+
+
+def _chart(found: tuple[Column, ...], given: Terms, words: Words) -> None:
+    st.html(parts.section(words("buy.chart.title"), words("buy.chart.note")))
+    drawn = [one for one in found if one.costs is not None and one.costs.rented]
+    if not drawn or wrong_terms(given):
+        st.html(f'<div class="empty">{words.html("buy.chart.none")}</div>')
+        return
+    best = wording.best_of(found)
+    lines = tuple(_line(one, best=one is best) for one in drawn)
+    months = max(LEAST_MONTHS, (given.life_months or 0) + MORE_MONTHS)
+    plot(buy_lines.buy_lines(lines, months, words), "buy_lines", buy_lines.alternative(lines, words))
+
+
+def _line(column: Column, *, best: bool) -> Line:
+    if column.costs is None:
+        raise ValueError("a line is drawn of a build whose costs are known")
+    found = column.costs.found
+    return Line(
+        letter=column.letter,
+        name=wording.name_of(column),
+        more_usd=tuple(
+            owned - rented for owned, rented in zip(found.owned_usd, found.rented_usd, strict=True)
+        ),
+        crossing=found.break_even_month,
+        best=best,
+    )
