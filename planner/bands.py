@@ -20,6 +20,10 @@ ALLOCATED_LAYER: Final = "allocated"
 RESERVED_LAYER: Final = "reserved"
 UNNAMED_LAYER: Final = "unnamed"
 """Peaks whose tool the source does not name."""
+KEPT: Final = "kept"
+"""Basis, and source of the row, of a band set by runs that the user measured and kept."""
+KEPT_SAME: Final = "kept_same"
+"""The same from a run of the very same question."""
 BEYOND: Final = "beyond"
 """How far what a device held was off where the allocated bytes were right: the ratio of the two layers' ratios."""
 
@@ -49,7 +53,7 @@ def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> t
     for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
         row = row_of(runtime, task, tables, layer)
         if row is not None:
-            return basis, row
+            return (KEPT if row.source == KEPT else basis), row
     return None if layer == DEVICE_LAYER else band_row(scenario, tables)
 
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final
 
-from planner.bands import COVERAGE_FRAC
-from planner.plan_types import PeakBand, Plan
+from planner.bands import COVERAGE_FRAC, DEVICE_LAYER, KEPT, KEPT_SAME, basis_order, row_of
+from planner.estimate import verdict_for, worst_verdict
+from planner.hardware import Band, Tables
+from planner.plan_types import Known, PeakBand, Plan
 
 MACHINE_FRAC: Final = 0.5
 """Share of the published variance that is the machine's and the setup's own."""
@@ -24,9 +26,6 @@ MACHINE_FRAC: Final = 0.5
 REPEAT_FRAC: Final = 0.02
 """How far a repetition of the same run may move: kernels that the libraries choose anew, and the allocator's
 segments, which come in steps of 2 and 20 MiB."""
-
-KEPT: Final = "kept"
-KEPT_SAME: Final = "kept_same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,15 @@ def matching(plan: Plan, kept: Iterable[KeptRun], driver: str | None = None) -> 
         kept: All kept runs.
         driver: The machine's driver; None takes that of the newest run that fits otherwise.
     """
-    runtime, gpu_id, training = plan.resolved.runtime.name, plan.worst.gpu_id, plan.resolved.is_training
+    resolved = plan.resolved
+    return _matching(
+        kept, resolved.runtime.name, plan.worst.gpu_id, training=resolved.is_training, driver=driver
+    )
+
+
+def _matching(
+    kept: Iterable[KeptRun], runtime: str, gpu_id: str, *, training: bool, driver: str | None
+) -> tuple[KeptRun, ...]:
     fitting = [
         run
         for run in kept
@@ -104,6 +111,47 @@ def matching(plan: Plan, kept: Iterable[KeptRun], driver: str | None = None) -> 
         return ()
     wanted = max(fitting, key=lambda run: run.created_at).driver if driver is None else driver
     return tuple(run for run in fitting if run.driver == wanted)
+
+
+def calibrated_tables(
+    tables: Tables, runtime: str, task: str, gpu_id: str, kept: Iterable[KeptRun], driver: str | None = None
+) -> Tables:
+    """Tables whose band for a runtime and a task is that of one card after what was measured here.
+
+    Everything worked out from them (plans, maps, searches) then carries it, with `kept` as its basis. They are the
+    tables given where no kept run fits.
+
+    Args:
+        tables: The shipped tables.
+        runtime: `runtime.name` of the question.
+        task: Task of the question.
+        gpu_id: The card of the question.
+        kept: All kept runs.
+        driver: The machine's driver; None takes that of the newest run that fits otherwise.
+    """
+    runs = _matching(kept, runtime, gpu_id, training=task != "serve", driver=driver)
+    if not runs:
+        return tables
+    rows = (row_of(of, of_task, tables) for _, of, of_task in basis_order(runtime, task))
+    nearest = next((row for row in rows if row is not None), None)
+    low_log, high_log = _interval(None if nearest is None else _logs(nearest), runs)
+    row = Band(
+        runtime=runtime,
+        task=task,
+        layer=DEVICE_LAYER,
+        n_rows=len(runs),
+        low_frac=math.exp(low_log),
+        high_frac=math.exp(high_log),
+        made_on=max(run.created_at for run in runs)[:10],
+        source=KEPT,
+    )
+    key = (runtime, task, DEVICE_LAYER)
+    others = (band for band in tables.bands if (band.runtime, band.task, band.layer) != key)
+    return replace(tables, bands=(row, *others))
+
+
+def _logs(band: Band) -> tuple[float, float]:
+    return math.log(band.low_frac), math.log(band.high_frac)
 
 
 def calibrated(
@@ -142,30 +190,35 @@ def _of_the_same(plan: Plan, runs: tuple[KeptRun, ...]) -> Calibration:
 
 def _of_the_kind(plan: Plan, runs: tuple[KeptRun, ...]) -> Calibration:
     peak, published = plan.worst.peak_bytes, plan.worst.band
-    logs = [math.log(run.ratio) for run in runs]
-    centre, half_width = _published(published, peak, logs)
-    weight = posterior_weight(len(runs))
-    middle = centre + weight * (fmean(logs) - centre)
-    half_width *= math.sqrt(remaining_variance_frac(len(runs)))
+    known = published is not None and published.low_bytes > 0 and peak > 0
+    logs = (
+        (math.log(published.low_bytes / peak), math.log(published.high_bytes / peak))
+        if published is not None and known
+        else None
+    )
+    low, high = _interval(logs, runs)
     band = PeakBand(
-        low_bytes=round(peak * math.exp(middle - half_width)),
-        high_bytes=round(peak * math.exp(middle + half_width)),
+        low_bytes=round(peak * math.exp(low)),
+        high_bytes=round(peak * math.exp(high)),
         coverage_frac=COVERAGE_FRAC,
         num_rows=len(runs),
         basis=KEPT,
     )
     return Calibration(
-        band=band, level=math.exp(middle), runs=tuple(run.id for run in runs), driver=runs[0].driver
+        band=band, level=math.exp((low + high) / 2), runs=tuple(run.id for run in runs), driver=runs[0].driver
     )
 
 
-def _published(band: PeakBand | None, peak_bytes: int, logs: list[float]) -> tuple[float, float]:
-    """Middle and half width of the published band on the logarithm; without one, those of the kept runs."""
-    if band is None or band.low_bytes <= 0 or peak_bytes <= 0:
-        spread = max(logs) - min(logs)
-        return fmean(logs), max(spread, math.log(1 + REPEAT_FRAC))
-    low, high = math.log(band.low_bytes / peak_bytes), math.log(band.high_bytes / peak_bytes)
-    return (low + high) / 2, (high - low) / 2
+def _interval(published: tuple[float, float] | None, runs: tuple[KeptRun, ...]) -> tuple[float, float]:
+    """The interval after the runs, as the published one before them: logarithms of observed over predicted."""
+    logs = [math.log(run.ratio) for run in runs]
+    if published is None:
+        centre, half_width = fmean(logs), max(max(logs) - min(logs), math.log(1 + REPEAT_FRAC))
+    else:
+        centre, half_width = sum(published) / 2, (published[1] - published[0]) / 2
+    middle = centre + posterior_weight(len(runs)) * (fmean(logs) - centre)
+    half_width *= math.sqrt(remaining_variance_frac(len(runs)))
+    return middle - half_width, middle + half_width
 
 
 def posterior_weight(num_runs: int) -> float:
@@ -181,9 +234,13 @@ def remaining_variance_frac(num_runs: int) -> float:
 
 
 def with_calibration(plan: Plan, calibration: Calibration) -> Plan:
-    """The plan with the calibrated band on its fullest devices. Its verdict is the caller's to work out anew."""
+    """The plan with the calibrated band on its fullest devices, and the verdict that follows."""
+    worst, margin = plan.worst, plan.resolved.hardware.margin_frac
+    verdict = verdict_for(calibration.band, worst.usable_bytes, margin)
     devices = tuple(
-        replace(device, band=calibration.band) if place == plan.fullest else device
+        replace(device, band=calibration.band, verdict=verdict) if place == plan.fullest else device
         for place, device in enumerate(plan.devices)
     )
-    return replace(plan, devices=devices)
+    return replace(
+        plan, devices=devices, verdict=worst_verdict(one.verdict for one in devices), known=Known.MEASURED
+    )

@@ -1,6 +1,8 @@
 """`plan`: one question in, one answer out."""
 
-from planner.bands import band_for, with_floor
+from collections.abc import Iterable
+
+from planner.bands import KEPT, KEPT_SAME, band_for, with_floor
 from planner.checks.host import host_issues
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
@@ -54,7 +56,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         model=model,
         devices=devices,
         fullest=fullest,
-        verdict=max((d.verdict for d in devices), key=SEVERITY.index),
+        verdict=worst_verdict(d.verdict for d in devices),
         issues=(*issues, *host_issues(host, resolved)),
         defaults=defaults,
         known=_known(devices[fullest].band),
@@ -91,6 +93,11 @@ def _within_engine(usable: int | None, source: str, limit: int | None) -> tuple[
     if usable is None or limit is None or limit >= usable:
         return usable, source
     return limit, "engine"
+
+
+def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of a whole job: that of its worst device."""
+    return max(verdicts, key=SEVERITY.index)
 
 
 def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -> Verdict:
@@ -139,4 +146,6 @@ def _fullest(devices: tuple[DevicePlan, ...]) -> int:
 
 
 def _known(band: PeakBand | None) -> Known:
+    if band is not None and band.basis in {KEPT, KEPT_SAME}:
+        return Known.MEASURED
     return Known.PUBLISHED if band is not None and band.basis == "runtime_task" else Known.NONE

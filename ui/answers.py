@@ -11,7 +11,9 @@ from planner.issues import Issue, ScenarioError, Severity
 from planner.plan_types import Plan
 from planner.scenario import Scenario
 from planner.validation import parse_scenario
+from ui import kept_runs
 from ui.document import Document, canonical
+from ui.kept_runs import Stamp, stamp, with_kept
 
 REMEMBERED = 1024
 
@@ -43,16 +45,21 @@ def tables() -> Tables:
 
 def answer(document: Document) -> Answer:
     """Plan a document. Never raises for what a person can enter."""
-    return _answer(canonical(document))
+    return _answer(canonical(document), stamp())
+
+
+def tables_for(scenario: Scenario) -> Tables:
+    """The tables that this question is planned with: its band may come from runs the user kept."""
+    return kept_runs.tables_for(scenario)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _answer(text: str) -> Answer:
+def _answer(text: str, _kept: Stamp) -> Answer:
     scenario, issues = parse_scenario(json.loads(text))
     if scenario is None:
         return Answer(scenario=None, plan=None, issues=issues)
     try:
-        found = plan(scenario, tables())
+        found = with_kept(plan(scenario, tables_for(scenario)))
     except ScenarioError as error:
         return Answer(scenario=scenario, plan=None, issues=error.issues)
     return Answer(scenario=scenario, plan=found, issues=found.issues)

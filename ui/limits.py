@@ -19,6 +19,7 @@ from ui import answers
 from ui.answers import REMEMBERED
 from ui.charts.fit_map import Cell, FitGrid
 from ui.document import Document, canonical
+from ui.kept_runs import Stamp, stamp
 
 LONGEST_SEQUENCE: Final = 1 << 20
 SEQUENCE_STEP: Final = 128
@@ -33,10 +34,11 @@ CONCURRENCY: Final = "concurrency"
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A document's text with its plan; equal where the text is."""
+    """A document's text with its plan; equal where the text and the runs kept to calibrate it are."""
 
     text: str
     plan: Plan = field(compare=False)
+    kept: Stamp = field(default_factory=stamp)
 
 
 def largest_sequence(document: Document, plan: Plan) -> int:
@@ -97,7 +99,10 @@ def _fit_grid(question: _Question) -> FitGrid | None:
         columns, rows = token_steps(tokens, plan.model.max_position_embeddings), size_steps(size)
         current = (rows.index(size), columns.index(tokens))
         found = sweep(
-            _at_full_length(plan.scenario), answers.tables(), (CONTEXT, columns), (CONCURRENCY, rows)
+            _at_full_length(plan.scenario),
+            answers.tables_for(plan.scenario),
+            (CONTEXT, columns),
+            (CONCURRENCY, rows),
         )
         if plan.resolved.runtime.name not in LLAMA_FAMILY and workload_tokens(plan.scenario) is not None:
             current = None
@@ -137,7 +142,9 @@ def size_steps(size: int) -> tuple[int, ...]:
 
 
 def _training(plan: Plan, batches: Sequence[int], lengths: Sequence[int]) -> Sweep:
-    return sweep(plan.scenario, answers.tables(), (MICRO_BATCH, batches), (SEQUENCE, lengths))
+    return sweep(
+        plan.scenario, answers.tables_for(plan.scenario), (MICRO_BATCH, batches), (SEQUENCE, lengths)
+    )
 
 
 def _cell(found: Sweep, i: int, j: int) -> Cell:

@@ -11,6 +11,7 @@ from planner.validation import parse_scenario
 from ui import answers, parts, verdict
 from ui.document import Document, canonical, get, put
 from ui.issue_words import issue_html
+from ui.kept_runs import Stamp, stamp
 from ui.language import current_words
 from ui.numbers import DASH, gib1, signed_gib, whole
 from ui.state import edit
@@ -36,7 +37,7 @@ def draw_elastic(document: Document) -> None:
     if not box.open:
         return
     with box:
-        found = _elastic(canonical(document))
+        found = _elastic(canonical(document), stamp())
         st.html(f'<div class="p m">{words.html("elastic.note")}</div>')
         if found.refusal is not None:
             st.html(parts.note("tight", words.html(f"elastic.refusal.{found.refusal}")))
@@ -50,7 +51,7 @@ def draw_elastic(document: Document) -> None:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _elastic(text: str) -> Elastic:
+def _elastic(text: str, _kept: Stamp) -> Elastic:
     scenario, _ = parse_scenario(json.loads(text))
     if scenario is None:
         raise ValueError("a section of a plan was given a document without one")

@@ -135,6 +135,12 @@ def opened() -> Report | None:
     return found
 
 
+def look_at(report: Report | None) -> None:
+    """Open a report that another process has written so far."""
+    if report is not None:
+        st.session_state[_OPENED] = report
+
+
 def problem() -> ReportError | None:
     """Why the last file could not be opened."""
     found: ReportError | None = st.session_state.get(_PROBLEM)

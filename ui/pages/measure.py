@@ -10,8 +10,12 @@ from ui.document import Document
 from ui.issue_words import issue_html
 from ui.measure import actions, machine, wording
 from ui.measure import jobs as running
+from ui.measure.elsewhere_panel import draw_elsewhere
+from ui.measure.findings_panel import draw_findings
 from ui.measure.jobs import Run
+from ui.measure.keep_panel import draw_keep, draw_kept
 from ui.measure.live_panel import draw_live
+from ui.measure.ranks_panel import draw_ranks
 from ui.measure.result import Result, question_of, result_of
 from ui.measure.result_panel import (
     download,
@@ -106,9 +110,11 @@ def _without_result(frame: Frame, view: View) -> None:
             draw_machine(view.here, words)
         with st.container(gap="xsmall", key="measure_do"):
             draw_do(view, copy, words)
+            draw_elsewhere()
             _open_report(words)
             snapshots.draw_open(words)
             _terminal(words)
+    draw_kept(words)
     st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
 
 
@@ -217,9 +223,14 @@ def _body(
             draw_readings(result, words)
     with st.container(key="measure_phases", gap="xsmall"):
         draw_phases(result, words)
+    with st.container(key="measure_found", gap="xsmall"):
+        draw_ranks(result.report, words)
+        draw_findings(result.report, words)
+    draw_keep(result, words)
     draw_more(result, words)
     _remarks(result, words)
     _foot_row(words)
+    draw_kept(words)
     st.html(f'<div class="foot">{wording.foot(result.report, words)}</div>')
 
 
