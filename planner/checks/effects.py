@@ -8,6 +8,7 @@ from planner.checks.codes import make
 from planner.checks.job import LLAMA_FAMILY
 from planner.checks.question import Question
 from planner.issues import Issue
+from planner.memory.serving_sharing import shares_prefix
 from planner.model.spec import Structure
 
 PROMPT_METHODS: Final = frozenset({"prefix", "prompt", "p_tuning", "adaption_prompt", "adaption_prompt_v2"})
@@ -204,6 +205,10 @@ REQUESTS: Final = (
 """Fields that `planner.requests` reads; the peak is that of the load without them."""
 
 
+IN_COMMON: Final = frozenset({"workload.shared_prefix_tokens", "workload.prefix_hit_frac"})
+"""Those of them that the caches of some engines depend on."""
+
+
 def check_effects(question: Question) -> Iterator[Issue]:
     """Every field that was set and changes nothing; a whole block is named once."""
     named: list[str] = []
@@ -235,7 +240,7 @@ def check_reserved(question: Question) -> Iterator[Issue]:
             yield make("time_and_cost_only", field)
     if not question.trains:
         for field in REQUESTS:
-            if question.given(field):
+            if question.given(field) and not (field in IN_COMMON and shares_prefix(question.resolved)):
                 yield make("requests_only", field)
 
 

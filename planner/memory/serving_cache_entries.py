@@ -67,18 +67,24 @@ def state_entry(
     )
 
 
-def pool_entry(pool: PagedPool, sequences: int, context: int, reference: str) -> Entry:
-    """What `sequences` sequences of `context` tokens need of a block pool of several groups."""
+def pool_entry(pool: PagedPool, sequences: int, context: int, reference: str, saved: int = 0) -> Entry:
+    """What `sequences` sequences of `context` tokens need of a block pool of several groups.
+
+    Args:
+        pool: The pool.
+        sequences: How many.
+        context: Tokens of each.
+        reference: Key of the entry.
+        saved: Blocks that they hold in common and need once.
+    """
+    formula, symbols = "B*n_blocks*L_group*page", (("B", sequences), ("n_blocks", pool.blocks_for(context)))
+    if saved:
+        formula, symbols = "(B*n_blocks - n_common)*L_group*page", (*symbols, ("n_common", saved))
     return entry(
         Category.KV_CACHE,
         "kv_cache",
-        "B*n_blocks*L_group*page",
-        (
-            ("B", sequences),
-            ("n_blocks", pool.blocks_for(context)),
-            ("L_group", pool.group_layers),
-            ("page", pool.page_bytes),
-        ),
+        formula,
+        (*symbols, ("L_group", pool.group_layers), ("page", pool.page_bytes)),
         reference,
         phases=RUNNING,
     )

@@ -10,6 +10,7 @@ from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_ent
 from planner.memory.serving_demand import Demand, demand, version_of, workload_tokens
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
+from planner.memory.serving_sharing import common_of
 from planner.memory.serving_vllm import (
     capture_sizes,
     captured_batches,
@@ -144,6 +145,7 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     page = PAGE_TOKENS.get(scenario.runtime.name, 1)
     caps = scenario.runtime.name == "transformers" and version_of(scenario) >= CAPS_WINDOWS_FROM
     key, value = kv_formats(scenario)
+    common = common_of(scenario)
     entries = []
     for shape, layers in model_shapes(model, share.layers, share.tensor).items():
         if shape.kind in STATEFUL:
@@ -154,7 +156,8 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
                 if caps
                 else asked.context_tokens
             )
-            cells = asked.sequences * round_up(length, page)
+            saved = 0 if shape.window else common.saved_blocks(asked.sequences, page)
+            cells = asked.sequences * round_up(length, page) - saved * page
             entries.append(cache_entry(shape, layers, cells, key, value))
     return entries
 

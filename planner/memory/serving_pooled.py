@@ -10,6 +10,7 @@ from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, version_of, workload_tokens
 from planner.memory.serving_paged import PagedPool
+from planner.memory.serving_sharing import common_of, pool_common
 from planner.memory.serving_vllm import budget_bytes, inside_names, vllm_pool
 from planner.model.spec import ModelSpec
 from planner.placement import Share
@@ -92,6 +93,7 @@ def pool_answer(
     if cap is not None:
         blocks = min(blocks, cap * len(pool.groups) // pool.block_tokens)
     states = [group for group in pool.groups if group.kind in STATEFUL]
+    common = common_of(scenario)
     return DeviceAnswer(
         kv_bytes_per_token=round(pool.token_bytes * (len(pool.groups) - len(states)) / len(pool.groups)),
         state_bytes_per_sequence=len(states) * pool.block_bytes,
@@ -99,7 +101,7 @@ def pool_answer(
         pool_bytes=min(pool_bytes, blocks * pool.block_bytes) if cap is not None else pool_bytes,
         tokens=pool.tokens(blocks),
         longest_tokens=pool.longest(blocks, asked.longest_tokens),
-        concurrency=blocks / pool.blocks_for(context),
+        concurrency=common.fitting(blocks, pool.blocks_for(context), pool_common(pool, common)),
         reserves_bytes=taken,
         blocks=blocks,
     )
@@ -186,6 +188,7 @@ def sglang_answer(
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     pool = ledger.total(*CACHES) if available is None else max(0, available)
     caches = round(pool / (1 + STATE_RATIO)) if state else pool
+    common = common_of(scenario)
     tokens = int(caches // token) if token else asked.max_sequences * context
     if scenario.serving.max_total_tokens is not None:
         tokens = min(tokens, scenario.serving.max_total_tokens)
@@ -199,7 +202,7 @@ def sglang_answer(
         pool_bytes=round(tokens * token),
         tokens=tokens,
         longest_tokens=min(tokens, asked.longest_tokens),
-        concurrency=min(tokens / context, float(slots)),
+        concurrency=min(common.fitting(tokens, context, common.tokens), float(slots)),
         reserves_bytes=taken,
         state_pool_bytes=slots * state,
         state_slots=slots if state else 0,

@@ -16,6 +16,7 @@ from planner.memory.serving_demand import Demand, demand, version_of
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
+from planner.memory.serving_sharing import common_of, pool_common
 from planner.memory.serving_stored import casts_to_16_bit, held_safetensors, stored_entries
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import VISION_TOWER, engine_elements, part_entries, plain_format
@@ -340,14 +341,16 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     pool = vllm_pool(share, scenario, model)
     if not pool.groups:
         return []
-    load = asked.sequences * pool.blocks_for(asked.context_tokens)
+    common = common_of(scenario)
+    saved = max(0, int(asked.sequences * common.hit_frac) - 1) * pool_common(pool, common)
+    load = asked.sequences * pool.blocks_for(asked.context_tokens) - saved
     sequences, context = asked.sequences, asked.context_tokens
     if load < pool.blocks_for(asked.longest_tokens):
-        sequences, context = 1, asked.longest_tokens
+        sequences, context, saved = 1, asked.longest_tokens, 0
     if len(pool.groups) > 1 or pool.group_layers > 1:
-        return [pool_entry(pool, sequences, context, "vllm_kv_groups")]
+        return [pool_entry(pool, sequences, context, "vllm_kv_groups", saved)]
     key, value = kv_formats(scenario)
-    cells = sequences * round_up(context, pool.block_tokens)
+    cells = sequences * round_up(context, pool.block_tokens) - saved * pool.block_tokens
     shapes = model_shapes(
         model, share.layers, share.tensor, expand_mla=version_of(scenario) < NO_LATENT_CACHE
     )
