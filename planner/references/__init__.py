@@ -1,12 +1,13 @@
 """Citation keys to title, section and link. Every ledger entry names one of these keys."""
 
-from planner.references import requests, serving, training
+from planner.references import requests, serving, speed, training
 from planner.references.types import Reference
 
 REFERENCES: dict[str, Reference] = {
     **training.REFERENCES,
     **serving.REFERENCES,
     **requests.REFERENCES,
+    **speed.REFERENCES,
 }
 
 __all__ = ["REFERENCES", "Reference"]

@@ -10,10 +10,11 @@ from planner.throughput import serving_work as sw
 from planner.throughput.bands import speed_band
 from planner.throughput.serving_load import Load, load_of
 from planner.throughput.serving_time import (
+    PromptParts,
     ServingRates,
     TokenParts,
     offline_tokens_per_s,
-    prompt_s,
+    prompt_parts,
     request_s,
     serving_rates,
     token_parts,
@@ -24,6 +25,9 @@ REFERENCES: Final[dict[PartName, str]] = {
     "weights_read": "decode_roofline",
     "kv_read": "decode_roofline",
     "compute": "matrix_tiles",
+    "matrix_products": "matrix_flops",
+    "attention": "attention_flops",
+    "memory_traffic": "roofline",
     "launches": "kernel_launches",
     "tensor_parallel": "ring_all_reduce",
     "engine": "engine_step",
@@ -44,6 +48,7 @@ class ServingSpeed:
         request_latency_s: The whole batch, from prompts to last token, waves included.
         output_tokens_per_s: Whole server.
         tokens_band: Band of the request latency (of the time for a fixed number of tokens where offline).
+        ttft_parts: What that is made of; empty where there is no prompt.
         bound: The largest part of a step.
         speculative_left_out: A draft model is asked for, whose acceptance rate nobody told; not counted.
         missing: What the tables lack.
@@ -59,6 +64,7 @@ class ServingSpeed:
     output_tokens_per_s: float | None
     tokens_band: SpeedBand | None
     bound: PartName | None
+    ttft_parts: tuple[Part, ...] = ()
     speculative_left_out: bool = False
     missing: tuple[Unknown, ...] = ()
 
@@ -96,9 +102,10 @@ def _speed(plan: Plan, tables: Tables, server: sw.Server, load: Load, rates: Ser
     times = token_parts(sw.token_work(server, load.running, load.context_tokens), rates)
     step, parts = times.total, _parts(times)
     lacking = sw.missing(server, prefill=True)
-    prefill = 0.0
+    prefill, first = 0.0, None
     if load.prompt_tokens > 1 and not lacking:
-        prefill = prompt_s(sw.prompt_work(server, load.prompt_tokens, load.together), rates)
+        first = prompt_parts(sw.prompt_work(server, load.prompt_tokens, load.together), rates)
+        prefill = first.total
     has_answer = not lacking or load.prompt_tokens <= 1
     latency = request_s(step, prefill, load.output_tokens, 1.0, load.waves)
     kind = band_kind(server, load)
@@ -113,6 +120,7 @@ def _speed(plan: Plan, tables: Tables, server: sw.Server, load: Load, rates: Ser
         output_tokens_per_s=_tokens_per_s(step, prefill, load, rates) if has_answer else None,
         tokens_band=speed_band(latency, kind, tables) if has_answer else None,
         bound=max(parts, key=lambda part: part.time_s).name,
+        ttft_parts=() if first is None else _parts(first),
         speculative_left_out=speculative,
         missing=lacking,
     )
@@ -136,9 +144,9 @@ def band_kind(server: sw.Server, load: Load) -> str:
     return "decode_packed" if sw.is_packed(server) else "decode_full"
 
 
-def _parts(times: TokenParts) -> tuple[Part, ...]:
+def _parts(times: TokenParts | PromptParts) -> tuple[Part, ...]:
     return tuple(
         Part(name=name, time_s=getattr(times, name), reference=reference)
         for name, reference in REFERENCES.items()
-        if getattr(times, name) > 0
+        if getattr(times, name, 0.0) > 0
     )

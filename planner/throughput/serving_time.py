@@ -136,17 +136,48 @@ def token_parts(work: TokenWork, rates: ServingRates) -> TokenParts:
     )
 
 
-def prompt_s(work: PromptWork, rates: ServingRates) -> float:
-    """A prefill: products at peak and at the energy they take, or the weights' reading if that takes longer."""
-    products = (work.product_s + rates.prompt_attention_slow * work.attention_s) / rates.prompt_frac
-    products = (products + work.product_w_s * rates.prompt_joule) * (
-        1 + rates.prompt_packed_slow * work.is_packed + rates.prompt_ggml_slow * work.is_ggml
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParts:
+    """Seconds of a prefill, in order of a stacked bar."""
+
+    matrix_products: float
+    attention: float
+    weights_read: float
+    memory_traffic: float
+    launches: float
+    tensor_parallel: float
+    engine: float
+
+    @property
+    def total(self) -> float:
+        """The prefill."""
+        busy = self.matrix_products + self.attention + self.weights_read + self.memory_traffic
+        return busy + self.launches + self.tensor_parallel + self.engine
+
+
+def prompt_parts(work: PromptWork, rates: ServingRates) -> PromptParts:
+    """Products at peak and at the energy they take, or the weights' reading if that takes longer.
+
+    The energy of attention's operations counts as that of products.
+    """
+    slow = 1 + rates.prompt_packed_slow * work.is_packed + rates.prompt_ggml_slow * work.is_ggml
+    products = (work.product_s / rates.prompt_frac + work.product_w_s * rates.prompt_joule) * slow
+    attention = rates.prompt_attention_slow * work.attention_s / rates.prompt_frac * slow
+    moved = work.moved_s * rates.prompt_moved
+    return PromptParts(
+        matrix_products=products,
+        attention=attention,
+        weights_read=positive(work.weight_s / rates.read_frac - products - attention - moved),
+        memory_traffic=moved,
+        launches=work.layers * (rates.layer_s + rates.eager_layer_s * work.is_eager),
+        tensor_parallel=work.reduce_s / rates.reduce_frac + work.reduce_hops * rates.hop_s,
+        engine=rates.prompt_step_s,
     )
-    busy = products + work.moved_s * rates.prompt_moved
-    busy += positive(work.weight_s / rates.read_frac - busy)
-    fixed = work.layers * (rates.layer_s + rates.eager_layer_s * work.is_eager)
-    comm = work.reduce_s / rates.reduce_frac + work.reduce_hops * rates.hop_s
-    return busy + fixed + comm + rates.prompt_step_s
+
+
+def prompt_s(work: PromptWork, rates: ServingRates) -> float:
+    """A prefill, all its parts together."""
+    return prompt_parts(work, rates).total
 
 
 def request_s(

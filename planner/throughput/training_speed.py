@@ -72,6 +72,8 @@ class TrainingSpeed:
     missing: tuple[Unknown, ...] = ()
 
 
+LEAST_FRAC: Final = 1e-9
+"""Parts below that share are what rounding leaves."""
 WAITS: Final = ("tensor_parallel", "context_parallel", "expert_parallel", "stage_transfers", "data_parallel")
 
 
@@ -123,7 +125,7 @@ def _parts(times: StepParts) -> tuple[Part, ...]:
     return tuple(
         Part(name=name, time_s=getattr(times, name), reference=reference)
         for name, reference in REFERENCES.items()
-        if getattr(times, name) > 0
+        if getattr(times, name) > times.total * LEAST_FRAC
     )
 
 

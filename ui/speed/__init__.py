@@ -1,0 +1,1 @@
+"""How long a plan takes: its section on the Plan page."""
