@@ -10,16 +10,13 @@ from planner.issues import Param
 from planner.ledger import Category
 from planner.plan_types import Plan
 from planner.throughput.serving_speed import serving_speed
-from planner.throughput.training_speed import training_speed
+from planner.throughput.training_speed import WAITS, training_speed
 
 HALF: Final = frozenset({"bf16", "fp16", "fp8"})
 ACTIVATIONS_FRAC: Final = 0.5
 BUSY_FRAC: Final = 0.8
 BANDWIDTH_FRAC: Final = 0.6
-IDLE: Final = (
-    *("tensor_parallel", "context_parallel", "expert_parallel", "data_parallel"),
-    *("pipeline_bubble", "host_transfers", "launches"),
-)
+IDLE: Final = (*WAITS, "pipeline_bubble", "host_transfers", "launches")
 READS: Final = ("weights_read", "kv_read")
 MEASURED_ONLY: Final = ("versions", "threads")
 ITEMS: Final = (

@@ -9,13 +9,12 @@ from planner.hardware import Tables
 from planner.issues import Param
 from planner.plan_types import Plan
 from planner.throughput.links import network, node_of
-from planner.throughput.training_speed import TrainingSpeed, training_speed
+from planner.throughput.training_speed import WAITS, TrainingSpeed, training_speed
 
 TALK_FRAC: Final = 0.3
 SPREAD_FRAC: Final = 0.15
 """The articles' signs: more than this share of the step, more than this between the cards' use."""
 BUBBLE_FRAC: Final = 0.15
-WAITS: Final = ("tensor_parallel", "context_parallel", "expert_parallel", "data_parallel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

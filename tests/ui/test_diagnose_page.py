@@ -12,12 +12,16 @@ from streamlit.testing.v1 import AppTest
 import run
 from planner.diagnose import diagnose
 from planner.diagnose.causes import Cause
+from planner.diagnose.checklist import ITEMS
 from planner.diagnose.fixes import _BY_PHASE, _BY_TENSOR, _KV, _OUTSIDE, _PLANNED
 from planner.diagnose.layers import Basis, Identity
 from planner.diagnose.phases import PHASES
 from planner.diagnose.tensors import SOURCES
+from planner.throughput.training_speed import REFERENCES
 from tests.planner.diagnose.cases import MESSAGES
 from tests.planner.diagnose.test_diagnosis import MOCK, message
+from tests.planner.diagnose.test_nccl import SOCKETS
+from tests.profiler.test_findings import rank, with_ranks
 from tests.ui.conftest import charts, checked, headline, html
 from tests.ui.test_page import current
 from ui.answers import answer
@@ -26,6 +30,7 @@ from ui.diagnose import intake, wording
 from ui.diagnose.trouble import CHECKS
 from ui.document import put
 from ui.examples import STORIES, default_document, story_document
+from ui.measure import actions
 from ui.words import Words, words_for
 
 if TYPE_CHECKING:
@@ -159,6 +164,41 @@ def test_a_log_file_is_opened_and_closed() -> None:
     assert headline(page).startswith("The fp32 logits")
 
 
+def test_a_long_paste_is_read_and_leaves_the_field() -> None:
+    log = "step 1 loss 2.0\n" * 20_000 + BY_TAG["1e"]
+    page = opened(log)
+    assert headline(page).startswith("Somebody else is on the card")
+    assert f"Pasted text of {len(log):,} characters" in html(page)
+    assert intake.TEXT not in {area.key for area in page.text_area}
+    page = checked(page.button(key="message_close").click().run())
+    assert headline(page).startswith("The fp32 logits")
+
+
+def test_a_text_field_has_no_limit_that_drops_a_paste() -> None:
+    (field,) = (area for area in opened().text_area if area.key == intake.TEXT)
+    assert not field.proto.max_chars
+
+
+def test_nccl_lines_are_told_beside_the_plans_share() -> None:
+    text = html(opened(SOCKETS))
+    assert "goes between nodes over TCP sockets (2 channels)" in text
+    assert "of a step is spent waiting for other cards" in text
+    assert "The log has 64 ranks, the open plan 6 cards." in text
+
+
+def test_the_checklist_is_ticked_from_the_plan() -> None:
+    text = html(opened(document=put(default_document(), "training.precision.compute", "fp32")))
+    assert "OMP_NUM_THREADS" in text
+    assert "Computes in fp32" in text
+
+
+def test_an_opened_report_ticks_its_own_column() -> None:
+    page = AppTest.from_function(_diagnose, default_timeout=60)
+    page.session_state[actions._OPENED] = with_ranks(rank(0, 1.0, 100, 0.1), rank(1, 2.0, 130, 0.45))
+    text = html(checked(page.run()))
+    assert "Measured: 45\u00a0% of a step the rank that talks most talks or waits." in text
+
+
 def test_errors_of_the_question_keep_the_answer() -> None:
     page = opened(document=put(default_document(), "parallel.tensor", 5))
     assert 'role="alert"' in html(page)
@@ -178,6 +218,11 @@ def literals(function: str, files: str) -> set[str]:
                 ]
                 found |= {each.value for each in given if isinstance(each, ast.Constant)}
     return {str(each) for each in found}
+
+
+def sign_codes() -> set[str]:
+    source = (run.ROOT / "planner" / "diagnose" / "communication.py").read_text(encoding="utf-8")
+    return set(re.findall(r'(?:_sign|_judged)\(\s*"(\w+)"', source))
 
 
 def test_every_code_has_its_words(words: Words) -> None:
@@ -205,7 +250,25 @@ def test_every_code_has_its_words(words: Words) -> None:
     bases = [f"diagnose.basis.{basis.value}" for basis in Basis if basis is not Basis.PRINTED]
     assert len(remarks) > 10
     assert len(tensors) > 10
-    keys = [*causes, *fixes, *planned, *remarks, *tensors, *layers, *checks, *phases, *identities, *bases]
+    signs = [f"diagnose.sign.{name}" for name in sign_codes()]
+    items = [f"diagnose.check.{name}.item" for name in ITEMS]
+    steps = [f"speed.part.{name}" for name in REFERENCES]
+    assert len(signs) > 8
+    keys = [
+        *signs,
+        *items,
+        *steps,
+        *causes,
+        *fixes,
+        *planned,
+        *remarks,
+        *tensors,
+        *layers,
+        *checks,
+        *phases,
+        *identities,
+        *bases,
+    ]
     assert sorted(key for key in keys if not words.has(key)) == []
 
 

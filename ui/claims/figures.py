@@ -14,6 +14,8 @@ CLOSE_FRAC: Final = 0.005
 FAR: Final = 2
 """From twice on the other figure a share says less than how many times."""
 MANY: Final = 100
+READ: Final = frozenset({"count", "usd", "bytes_per_s", "bits"})
+"""Units of figures that are looked up rather than planned."""
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 

@@ -14,7 +14,7 @@ from ui.words import Words
 
 MOST_MIB: Final = 50
 LONGEST_PASTE: Final = 200_000
-"""Characters; a longer text is better uploaded, as the browser sends all of it on every run."""
+"""Characters; a longer text is read once and leaves the field, as the browser would send all of it on every run."""
 
 TEXT: Final = "mono_message"
 UPLOAD: Final = "message_upload"
@@ -43,6 +43,7 @@ def draw_intake(words: Words) -> tuple[Reading, bool]:
         What was read, and whether it is the example.
     """
     _take_upload()
+    _take_long_paste(words)
     name, reading = _opened()
     if reading is not None:
         with st.container(key="message_file", horizontal=True, vertical_alignment="center", gap="small"):
@@ -51,7 +52,7 @@ def draw_intake(words: Words) -> tuple[Reading, bool]:
         return reading, False
     if TEXT not in st.session_state:
         st.session_state[TEXT] = st.session_state.get(_KEPT, example())
-    text = st.text_area(words("diagnose.text"), key=TEXT, height=126, max_chars=LONGEST_PASTE)
+    text = st.text_area(words("diagnose.text"), key=TEXT, height=126)
     st.session_state[_KEPT] = text
     is_example = text.strip() == example()
     if is_example:
@@ -89,6 +90,15 @@ def _take_upload() -> None:
     st.session_state[_FILE] = (str(upload.name), read(decoded(_blocks(upload))))
     st.session_state[_SEEN] = ""
     st.session_state[_TIMES] = st.session_state.get(_TIMES, 0) + 1
+
+
+def _take_long_paste(words: Words) -> None:
+    """A long text in the field is read once and then stands as if it were a file."""
+    text = str(st.session_state.get(TEXT, ""))
+    if len(text) > LONGEST_PASTE:
+        st.session_state[_FILE] = (words("diagnose.pasted", n=f"{len(text):,}"), read_whole(text))
+        st.session_state.pop(_KEPT, None)
+        del st.session_state[TEXT]
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:

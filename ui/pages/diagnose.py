@@ -6,7 +6,7 @@ from planner.diagnose import Diagnosis, diagnose
 from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.charts import diagnose_bars
-from ui.diagnose import trouble, wording
+from ui.diagnose import trouble, waiting, wording
 from ui.diagnose.fixing import draw_fixes, draw_vain
 from ui.diagnose.intake import draw_intake
 from ui.numbers import gib1
@@ -42,6 +42,7 @@ def draw() -> None:
         with st.container(key="trouble", gap="xsmall"):
             st.html(parts.section(words("diagnose.trouble_title"), words("diagnose.trouble_note")))
             st.html(trouble.table(frame.document, plan, words))
+        _between(found, plan, words)
         _records(found, words)
         foot = words.html("diagnose.foot_example" if is_example else "diagnose.foot")
         st.html(f'<div class="foot">{foot}</div>')
@@ -96,6 +97,18 @@ def _do(frame: Frame, plan: Plan, found: Diagnosis) -> None:
         st.html(f'<div class="p m">{body}</div>')
     st.html(parts.section(words("diagnose.sure_title")))
     st.html(f'<div class="p m">{wording.how_sure(found, words)}</div>')
+
+
+def _between(found: Diagnosis, plan: Plan, words: Words) -> None:
+    """Signs that cards wait for each other, and the checklist."""
+    told = waiting.signs_html(found, plan, words)
+    if told is not None:
+        with st.container(key="signs", gap="xsmall"):
+            st.html(parts.section(words("diagnose.signs_title"), words("diagnose.signs_note")))
+            st.html(told)
+    with st.container(key="checklist", gap="xsmall"):
+        st.html(parts.section(words("diagnose.check_title"), words("diagnose.check_note")))
+        st.html(waiting.checklist_html(plan, words))
 
 
 def _records(found: Diagnosis, words: Words) -> None:
