@@ -216,7 +216,7 @@ def check_experts(question: Question) -> Iterator[Issue]:
     counts = {
         layer.mlp.num_experts for layer in different_layers(question.model) if layer.mlp.kind is MlpKind.MOE
     }
-    if degree == 1 or not counts:
+    if (degree == 1 and parallel.expert_tensor in {None, 1}) or not counts:
         return
     field, common = "parallel.expert", gcd(*counts)
     if common % degree:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.memory.serving_demand import version_of
+from planner.memory.serving_weights import expert_replicas
 from planner.memory.weight_formats import declared_format
 from planner.model.spec import ModelSpec
 from planner.plan_types import Plan
@@ -128,8 +129,9 @@ def _sglang(plan: Plan) -> Command:
     asked, held = plan.scenario, plan.resolved
     name, remarks = _name(asked)
     given, words = asked.serving, ["python", "-m", "sglang.launch_server", "--model-path", name]
+    replicas = expert_replicas(held.parallel, held.parallel.tensor) if plan.model.has_experts else 1
     words += _options(
-        ("--tp-size", _above_one(held.parallel.tensor)),
+        ("--tp-size", _above_one(held.parallel.tensor * replicas)),
         ("--pp-size", _above_one(held.parallel.pipeline)),
         ("--dp-size", _above_one(held.parallel.data)),
         ("--ep-size", _above_one(held.parallel.expert)),
@@ -144,6 +146,7 @@ def _sglang(plan: Plan) -> Command:
         ("--kv-cache-dtype", "fp8_e4m3" if given.kv_cache == "fp8" else None),
         ("--cuda-graph-max-bs", given.cuda_graph_max_batch),
     )
+    words += ["--enable-dp-attention"] if replicas > 1 else []
     words += ["--disable-cuda-graph"] if given.cuda_graphs is False else []
     words += ["--disable-radix-cache"] if given.prefix_caching is False else []
     return Command(

@@ -69,16 +69,21 @@ def chunked_width(shape: Attention) -> int:
     return projected + ceil_div(shape.state_elements, CHUNK) + 3 * CHUNK * heads
 
 
-def expert_workspace_width(share: Share, model: ModelSpec) -> int:
+def expert_workspace_width(share: Share, model: ModelSpec, each: int | None = None) -> int:
     """Elements per token of the buffers that fused experts keep between layers.
 
     One serves the first product and the last in turn, one the activation: k x (max(2 f, h) + f).
+
+    Args:
+        share: The layers.
+        model: The model.
+        each: Ranks that divide one expert, if other than tensor parallelism.
     """
     widths = [0]
     for layer, _ in counted(share.layers):
         mlp = layer.mlp
         if mlp.kind is MlpKind.MOE:
-            inner = ceil_div(mlp.intermediate_size, share.tensor)
+            inner = ceil_div(mlp.intermediate_size, each or share.tensor)
             up = (2 if mlp.gated else 1) * inner
             widths.append(mlp.experts_per_token * (max(up, model.hidden_size) + inner))
     return max(widths)

@@ -19,7 +19,14 @@ from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, 
 from planner.memory.serving_sharing import common_of, pool_common
 from planner.memory.serving_stored import casts_to_16_bit, held_safetensors, stored_entries
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
-from planner.memory.serving_weights import VISION_TOWER, engine_elements, part_entries, plain_format
+from planner.memory.serving_weights import (
+    VISION_TOWER,
+    engine_elements,
+    expert_replicas,
+    expert_split,
+    part_entries,
+    plain_format,
+)
 from planner.memory.weight_formats import FORMATS, WeightFormat, engine_format, served_experts
 from planner.model.spec import AttentionKind, ModelSpec, Part
 from planner.placement import Share
@@ -45,6 +52,9 @@ Blackwell."""
 
 LATENT_WORKSPACE: Final = 64 * 1024
 """Most cached tokens that latent attention gathers at once (`MLACommonMetadataBuilder`)."""
+
+EXPERT_CHUNK: Final = 32 * 1024
+"""Tokens that fused experts work on at once (`VLLM_FUSED_MOE_CHUNK_SIZE`)."""
 
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
 """Engines whose own figure for weights is the free memory that went, whole allocator pages included."""
@@ -86,7 +96,13 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
     unpacked = experts or base
     elements = engine_elements(
-        share, model, base, _packed(unpacked, share, scenario), plain, scenario.parallel
+        share,
+        model,
+        base,
+        _packed(unpacked, share, scenario),
+        plain,
+        scenario.parallel,
+        _feed_ranks(share, scenario, model),
     )
     if serving.host_experts:
         elements = {key: count for key, count in elements.items() if key[0] is not Part.EXPERTS}
@@ -110,6 +126,16 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         *draft_entries(share, scenario, model, int(plain.bytes)),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
     ]
+
+
+def _feed_ranks(share: Share, scenario: Scenario, model: ModelSpec) -> int | None:
+    """SGLang with data-parallel attention: all ranks of the experts divide the rest of the feed-forward half too.
+
+    vLLM's replicas keep dense layers, shared experts and the output matrix each for themselves.
+    """
+    replicas = expert_replicas(scenario.parallel, share.tensor) if model.has_experts else 1
+    gathers = scenario.runtime.name in READS_FREE_MEMORY and replicas > 1
+    return share.tensor * replicas if gathers else None
 
 
 def whole_model(share: Share, model: ModelSpec) -> Share:
@@ -146,7 +172,8 @@ def activation_entry(
 
     A pipeline's stage holds the hidden state and the residual that it hands over. A model with a vision
     tower holds what the tower made of a full step of image tokens (`encoder_cache`). Latent attention keeps a
-    workspace into which chunks of a cached prompt are gathered.
+    workspace into which chunks of a cached prompt are gathered. Experts that several replicas share see the
+    tokens of all of them, gathered, in chunks.
     """
     width = forward_width(share, model)
     element = 4 if scenario.serving.weights == "fp32" else 2
@@ -163,6 +190,17 @@ def activation_entry(
         ("h", width.hidden),
         ("w", element),
     )
+    replicas = expert_replicas(scenario.parallel, share.tensor) if model.has_experts else 1
+    if replicas > 1:
+        gathered = "T*R*h*w + min(T*R, M)*xg*w"
+        forward = f"max({forward}, T*a*h*w + {gathered})"
+        each = expert_split(scenario.parallel, share.tensor)[1]
+        symbols = (
+            *symbols,
+            ("R", replicas),
+            ("M", EXPERT_CHUNK),
+            ("xg", expert_workspace_width(share, model, each)),
+        )
     if share.holds_head and model.head is not None:
         sequences = min(asked.max_sequences, asked.batched_tokens)
         symbols = (*symbols, ("S", sequences), ("V", model.vocab_size), ("c", copies + element - 2))

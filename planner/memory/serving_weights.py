@@ -27,6 +27,8 @@ TOWER_MLP_ONLY: Final = frozenset({"kimi_vl"})
 """Towers whose attention is whole on every rank (MoonViT in vLLM); only their feed-forward half is
 divided."""
 
+FEED: Final = frozenset({Part.MLP, Part.SHARED_EXPERTS})
+
 PART_NAMES: Final[dict[Part, str]] = {part: f"weights_{part.value}" for part in Part}
 
 
@@ -77,8 +79,18 @@ def divided_bias(linear: Linear, layer: Layer | None, tensor: int) -> int:
 def expert_split(parallel: Parallel, tensor: int) -> tuple[int, int]:
     """How experts are divided: (ranks that share the list of them, ranks that share each one)."""
     if parallel.expert == 1:
-        return 1, tensor
+        return 1, parallel.expert_tensor or tensor
     return parallel.expert, parallel.expert_tensor or max(1, tensor // parallel.expert)
+
+
+def expert_replicas(parallel: Parallel, tensor: int) -> int:
+    """Replicas whose tokens meet at one rank's experts: more than one where attention is data-parallel.
+
+    The ranks of a replica have the same tokens, so a group of experts that is wider than a replica's tensor
+    parallelism takes in those of its neighbours.
+    """
+    lists, each = expert_split(parallel, tensor)
+    return max(1, lists * each // tensor)
 
 
 def expert_weights(linear: Linear, tensor: int, kind: WeightFormat) -> int:
@@ -106,6 +118,7 @@ def layer_elements(
     plain: WeightFormat,
     parallel: Parallel,
     tensor: int,
+    wide: int | None = None,
 ) -> None:
     """Add `times` equal layers to a count.
 
@@ -117,6 +130,7 @@ def layer_elements(
         plain: Format of biases, norms and other vectors.
         parallel: Expert parallelism.
         tensor: Tensor-parallel degree.
+        wide: Ranks that dense feed-forward matrices and shared experts are divided over, if other than that.
     """
     lists, each = expert_split(parallel, tensor)
     for linear in layer.linears:
@@ -125,7 +139,8 @@ def layer_elements(
             weights = round(expert_weights(linear, each, format_of(linear)) * kept)
             bias = round(divided_bias(linear, None, each) * kept)
         else:
-            weights, bias = divided_weights(linear, layer, tensor), divided_bias(linear, layer, tensor)
+            ranks = wide or tensor if linear.part in FEED else tensor
+            weights, bias = divided_weights(linear, layer, ranks), divided_bias(linear, layer, ranks)
         kind = format_of(linear)
         add(elements, linear.part, kind, weights * times)
         add(elements, linear.part, plain, bias * times)
@@ -143,8 +158,12 @@ def embedding_elements(model: ModelSpec, tensor: int) -> int:
     return ceil_div(round_up(model.vocab_size, VOCAB_STEP), tensor) * width
 
 
-def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: WeightFormat) -> None:
+def edge_elements(
+    elements: Elements, share: Share, model: ModelSpec, plain: WeightFormat, wide: int | None = None
+) -> None:
     """Add what lies outside the layers: embedding, positions, last norm, head, towers.
+
+    The head is divided over `wide` ranks where that is given.
 
     A tied head costs nothing where the embedding is on the same device, and a copy on the last stage of a
     pipeline.
@@ -165,8 +184,8 @@ def edge_elements(elements: Elements, share: Share, model: ModelSpec, plain: Wei
     if model.head is None:
         return
     if not (model.tie_word_embeddings and share.holds_embedding):
-        add(elements, Part.HEAD, plain, divided_weights(model.head, None, tensor))
-    add(elements, Part.HEAD, plain, ceil_div(model.head.bias_features, tensor))
+        add(elements, Part.HEAD, plain, divided_weights(model.head, None, wide or tensor))
+    add(elements, Part.HEAD, plain, ceil_div(model.head.bias_features, wide or tensor))
 
 
 def block_elements(block: Block, model: ModelSpec, tensor: int) -> int:
@@ -200,6 +219,7 @@ def engine_elements(
     experts: WeightFormat,
     plain: WeightFormat,
     parallel: Parallel,
+    wide: int | None = None,
 ) -> Elements:
     """Elements of a paged engine's weights on one device of a share.
 
@@ -210,6 +230,7 @@ def engine_elements(
         experts: Format of routed experts.
         plain: 16-bit (or 32-bit) format of everything else.
         parallel: Expert parallelism.
+        wide: Ranks that everything but attention is divided over, if other than the share's own.
     """
 
     def format_of(linear: Linear) -> WeightFormat:
@@ -221,10 +242,10 @@ def engine_elements(
 
     elements: Elements = {}
     for layer, times in counted(share.layers):
-        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor)
+        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
     for layer, times in counted(share.encoder_layers):
-        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor)
-    edge_elements(elements, share, model, plain)
+        layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
+    edge_elements(elements, share, model, plain, wide)
     return elements
 
 

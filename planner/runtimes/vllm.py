@@ -3,6 +3,7 @@
 from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
 from planner.memory.weight_formats import served_format
 from planner.model.spec import ModelSpec
+from planner.placement import data_degree
 from planner.runtimes.profile import Defaults, Profile, Value
 from planner.scenario import Scenario
 
@@ -14,6 +15,8 @@ SMALL_SEQUENCES = 256
 V1_FROM = (0, 8)
 CARD_DEFAULTS_FROM = (0, 9)
 """Before this the second generation took the larger batch on every card."""
+SHARED_EXPERTS_FROM = (0, 9)
+"""From here on replicas of a mixture of experts run as one server (`--data-parallel-size`)."""
 CHUNKED_FROM = 32768
 """The first generation read whole prompts up to this length, and in chunks beyond."""
 CHUNKS_LONG_FROM = (0, 5, 4)
@@ -34,7 +37,18 @@ def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
         "serving.prefix_caching": engine == "v1",
         **_batch(scenario, model, engine),
         **_stages(scenario, model),
+        **_experts(scenario, model),
     }
+
+
+def _experts(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
+    """Replicas of one server divide every expert among all their ranks, unless they deal out whole ones."""
+    parallel = scenario.parallel
+    wide = data_degree(scenario) > 1 and parallel.expert == 1 and not parallel.stages
+    together = version_of(scenario) >= SHARED_EXPERTS_FROM
+    if not (wide and together and model.has_experts):
+        return {}
+    return {"parallel.expert_tensor": data_degree(scenario) * parallel.tensor}
 
 
 def _stages(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
