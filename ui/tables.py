@@ -8,6 +8,7 @@ from planner.ledger import Category, Entry
 from planner.plan_types import DevicePlan, Plan
 from planner.references import REFERENCES
 from ui.charts.gpu_bars import categories_at_peak
+from ui.citations import reference_line
 from ui.names import card_name
 from ui.numbers import DASH, gib2, ranges, signed_gib, symbol_value, whole
 from ui.verdict import TAG
@@ -105,7 +106,14 @@ def _working_row(entry: Entry, device: DevicePlan, words: Words) -> list[str]:
     name = words(f"entry.{entry.name}")
     if entry.estimate:
         name = words("working.estimate", name=name)
-    return [name, _formula(entry), gib2(entry.bytes), whole(entry.bytes), phases, _held_by(entry, words)]
+    return [
+        name,
+        _formula(entry),
+        gib2(entry.bytes),
+        whole(entry.bytes),
+        phases,
+        reference_line(REFERENCES[entry.reference], words),
+    ]
 
 
 def _formula(entry: Entry) -> Safe:
@@ -113,13 +121,3 @@ def _formula(entry: Entry) -> Safe:
     values = ", ".join(f"{escape(name)} = {symbol_value(value)}" for name, value in entry.symbols)
     below = f'<br><span class="m">{values}</span>' if values else ""
     return Safe(f"<code>{escape(entry.formula)}</code>{below}")
-
-
-def _held_by(entry: Entry, words: Words) -> Safe:
-    reference = REFERENCES[entry.reference]
-    kind = words(f"working.kind.{reference.kind}")
-    if not reference.url:
-        return words.html("working.reference", kind=kind, title=reference.title, where=reference.where)
-    return words.html(
-        "working.reference_link", kind=kind, title=reference.title, where=reference.where, url=reference.url
-    )

@@ -11,7 +11,9 @@ import pytest
 import streamlit as st
 
 import run
+from planner.references import REFERENCES
 from tests.ui.conftest import checked, headline, html
+from ui.citations import coded, first_keys, where_of
 from ui.counts import read_count, short_count, steps
 from ui.language import known_language
 from ui.words import FALLBACK, languages, own_words, words_for
@@ -26,9 +28,14 @@ if TYPE_CHECKING:
 
 OTHERS = tuple(code for code in languages() if code != FALLBACK)
 CJK = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
-ENGLISH = re.compile(r"[a-z]{3,},? [a-z]{3,}")
+ENGLISH = re.compile(r"[a-z]{3,} [a-z]{3,}")
+NAMES = re.compile(r"`[^`]*`|<code>.*?</code>")
 TAG = re.compile(r"</?([a-z]+)")
 MAY_BE_EMPTY = {"join.sentence"}
+
+
+OF_REFERENCES = "reference."
+"""English says these in `planner.references`."""
 
 
 def placeholders(text: str) -> list[str]:
@@ -42,7 +49,25 @@ def test_there_is_a_second_language() -> None:
 
 @pytest.mark.parametrize("code", OTHERS)
 def test_every_language_has_the_same_keys(code: str) -> None:
-    assert sorted(own_words(code).keys() ^ own_words(FALLBACK).keys()) == []
+    own = {key for key in own_words(code) if not key.startswith(OF_REFERENCES)}
+    assert sorted(own ^ own_words(FALLBACK).keys()) == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_what_we_say_of_a_reference_is_worded(code: str) -> None:
+    words = words_for(code)
+    english = [
+        key
+        for reference, key in first_keys().items()
+        if ENGLISH.search(NAMES.sub("", reference.where)) and not words.has(f"reference.where.{key}")
+    ]
+    assert english == [], f"words are missing: reference.where.<key> in {code}.toml"
+    known = {f"reference.{part}.{key}" for key in REFERENCES for part in ("where", "title")}
+    assert [key for key in words.names(OF_REFERENCES) if key not in known] == []
+    for reference, key in first_keys().items():
+        assert sorted(NAMES.findall(where_of(reference, words))) == sorted(
+            NAMES.findall(coded(reference.where))
+        ), key
 
 
 @pytest.mark.parametrize("code", OTHERS)

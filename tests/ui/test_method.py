@@ -21,6 +21,7 @@ from planner.runtimes import PROFILES
 from planner.units import GIB
 from tests.planner import training_cases as cases
 from ui.answers import answer
+from ui.citations import reference_line
 from ui.examples import STORIES, story_document
 from ui.issue_words import field_name
 from ui.method import data_files as data
@@ -236,7 +237,7 @@ def test_every_reference_is_listed_once_and_those_used_are_marked(words: Words) 
 
 def test_a_reference_is_escaped_and_its_code_is_code(words: Words) -> None:
     evil = Reference("<b>", "`a<b`: then", 'https://example.org/?a=1&b="', "paper")
-    text = tables.reference_line(evil, words)
+    text = reference_line(evil, words)
     assert "<b>" not in text
     assert "<code>a&lt;b</code>: then" in text
     assert "&amp;b=&quot;" in text

@@ -6,6 +6,7 @@ from typing import Final
 from planner.claims import Figure
 from planner.references import REFERENCES
 from planner.units import GB, gb
+from ui.citations import reference_line
 from ui.numbers import DASH, MINUS, percent, symbol_value, whole
 from ui.words import Safe, Words
 
@@ -94,11 +95,7 @@ def off_text(figure: Figure, words: Words) -> str:
 def working(figure: Figure, words: Words) -> Safe:
     """The formula with its values, or where the figure comes from."""
     if figure.reference:
-        source = REFERENCES[figure.reference]
-        cited = words.html(
-            "working.reference_link",
-            kind=words(f"working.kind.{source.kind}"), title=source.title, where=source.where, url=source.url,
-        )  # fmt: skip
+        cited = reference_line(REFERENCES[figure.reference], words)
         return Safe(f"{_formula(figure)}<br>{cited}") if figure.formula else cited
     if figure.formula:
         return _formula(figure)

@@ -8,6 +8,7 @@ from planner.plan_types import Known, Plan
 from planner.references import Reference
 from planner.score import POOLED, Cell
 from ui import parts
+from ui.citations import reference_line, title_of, where_of
 from ui.issue_words import field_name
 from ui.method.accuracy import cell_read_from_itself
 from ui.method.data_files import DataFile
@@ -127,20 +128,6 @@ def _estimate(formula: Formula, words: Words) -> str:
     )
 
 
-def reference_line(reference: Reference, words: Words) -> Safe:
-    """Kind, title with its link, and where in it."""
-    key = "working.reference_link" if reference.url else "working.reference"
-    kind = words(f"working.kind.{reference.kind}")
-    params = {"kind": kind, "title": reference.title, "where": coded(reference.where)}
-    return words.html(key, **params, **({"url": reference.url} if reference.url else {}))
-
-
-def coded(text: str) -> Safe:
-    """Text with the names between its backticks as code."""
-    pieces = [escape(piece) for piece in text.split("`")]
-    return Safe("".join(f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces)))
-
-
 def references_table(
     references: list[tuple[tuple[str, ...], Reference]], used: frozenset[str], words: Words
 ) -> Safe:
@@ -148,8 +135,8 @@ def references_table(
     head = [words(f"method.references.{name}") for name in ("reference", "where", "kind", "used")]
     rows = [
         [
-            _title(reference),
-            coded(reference.where),
+            _title(reference, words),
+            where_of(reference, words),
             words(f"working.kind.{reference.kind}"),
             words("method.references.here") if used & set(keys) else "",
         ]
@@ -158,8 +145,8 @@ def references_table(
     return parts.table(head, rows, name=words("method.references.name"), left=(2,), wide=(0, 1))
 
 
-def _title(reference: Reference) -> Safe:
-    title = escape(reference.title)
+def _title(reference: Reference, words: Words) -> Safe:
+    title = escape(title_of(reference, words))
     if not reference.url:
         return Safe(title)
     return Safe(f'<a href="{escape(reference.url)}" rel="noreferrer">{title}</a>')
