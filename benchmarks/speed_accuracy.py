@@ -2,7 +2,7 @@
 
 Two tests. `family`: constants come from the other families, so the runtime may never have been seen. `fold`: one
 row in five is left out, so its family was seen but not the row. The simple rules stand beside, under the same tests.
-`--write` stores the constants and the bands in hardware_db/data/constants_speed.toml.
+`--write` stores the constants and the bands in hardware_db/data/constants_speed.toml, and this score beside them.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import speed_baselines as simple
+from benchmarks import speed_publish as publish
 from benchmarks.records import load
 from benchmarks.speed_constants import write
 from benchmarks.speed_fit import (
@@ -52,6 +53,7 @@ class Line:
     """One line of the table; errors are means over families of each family's own quantile."""
 
     group: str
+    kinds: tuple[str, ...]
     families: int
     rows: int
     family_median: float
@@ -59,7 +61,9 @@ class Line:
     fold_median: float
     fold_p90: float
     fitted_median: float
+    inside_frac: float
     simple: str
+    simple_key: str
     simple_family_median: float
     simple_fold_median: float
 
@@ -114,6 +118,20 @@ def by_family(error: Vector, families: NDArray[np.str_], share: float) -> float:
     )
 
 
+def inside(result: Result, mask: Any) -> float:
+    """Share of runs inside a band made without their source, around a prediction made without it."""
+    data, held = result.data, 0
+    ratio = np.exp(-result.family)
+    for family in np.unique(data.families[mask]):
+        for kind in np.unique(data.kinds[mask & (data.families == family)]):
+            own = (data.families == family) & (data.kinds == kind)
+            others = sorted(map(float, ratio[(data.kinds == kind) & (data.families != family)]))
+            others = others or sorted(map(float, ratio[data.families != family]))
+            low, high = percentile(others, 0.05), percentile(others, 0.95)
+            held += int(((ratio[own] >= low) & (ratio[own] <= high)).sum())
+    return held / int(mask.sum())
+
+
 def lines_of(result: Result) -> list[Line]:
     """The lines of the table that these rows make."""
     found = []
@@ -131,6 +149,7 @@ def lines_of(result: Result) -> list[Line]:
         found.append(
             Line(
                 group=group,
+                kinds=kinds,
                 families=len(np.unique(families)),
                 rows=int(mask.sum()),
                 family_median=of(result.family, 0.5),
@@ -138,6 +157,8 @@ def lines_of(result: Result) -> list[Line]:
                 fold_median=of(result.fold, 0.5),
                 fold_p90=of(result.fold, 0.9),
                 fitted_median=of(result.fitted, 0.5),
+                inside_frac=inside(result, mask),
+                simple_key=RULE_OF[group],
                 simple=simple.RULES[RULE_OF[group]],
                 simple_family_median=of(result.simple_family, 0.5),
                 simple_fold_median=of(result.simple_fold, 0.5),
@@ -187,6 +208,9 @@ def main() -> None:
     lines = lines_of(training) + lines_of(serving)
     if options.write:
         write(training, serving)
+        families = [row for found in (training, serving) for row in publish.family_rows(found, absolute)]
+        left_out = sum(left_training.values()) + sum(left_serving.values())
+        publish.write(publish.document(lines, families, left_out))
     if options.json:
         print(json.dumps([asdict(line) for line in lines], indent=1))
         return

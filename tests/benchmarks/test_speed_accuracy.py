@@ -1,15 +1,18 @@
 """The speed score: stored constants against the published runs, and cross-validation."""
 
+import json
+
 import numpy as np
 import pytest
 
 from benchmarks import speed_baselines as simple
+from benchmarks import speed_publish
 from benchmarks.records import load
 from benchmarks.simplex import minimise
 from benchmarks.speed_accuracy import absolute, by_family, evaluate, lines_of
 from benchmarks.speed_fit import FACTOR_ROWS, ServingData, TrainingData, names_of
 from benchmarks.speed_rows import serving_rows, training_rows
-from hardware_db import load_tables
+from hardware_db import DATA, load_tables
 from planner.estimate import plan
 from planner.throughput.serving_speed import serving_speed
 from planner.throughput.serving_time import serving_rates
@@ -89,6 +92,9 @@ def test_sources_left_out_reach_the_targets_and_beat_the_simple_rules() -> None:
     training = evaluate(TrainingData(TRAINED), TRAINED, simple.training_rule)
     serving = evaluate(ServingData(SERVED), SERVED, simple.serving_rule)
     lines = {line.group: line for line in lines_of(training) + lines_of(serving)}
+    stored = json.loads((DATA / speed_publish.FILE).read_text(encoding="utf-8"))["lines"]
+    for line in stored:
+        assert lines[line["group"]].family_median == pytest.approx(line["family_median"], abs=1e-3)
     for group, (middle, most) in TARGETS.items():
         line = lines[group]
         assert line.family_median <= middle, group
@@ -98,6 +104,19 @@ def test_sources_left_out_reach_the_targets_and_beat_the_simple_rules() -> None:
         assert line.family_median < line.simple_family_median, group
     assert lines["offline"].fold_median * 2 <= lines["offline"].simple_fold_median
     assert lines["offline"].family_median * 2 <= lines["offline"].simple_family_median
+
+
+def test_the_published_score_is_of_these_rows_and_constants() -> None:
+    content = json.loads((DATA / speed_publish.FILE).read_text(encoding="utf-8"))
+    assert content["input"] == speed_publish.measured()
+    assert content["constants_sha256"] == speed_publish.digest(DATA / "constants_speed.toml")
+    assert content["left_out"] == sum(LEFT_SERVING.values())
+    for line in content["lines"]:
+        if line["group"] in TARGETS:
+            middle, most = TARGETS[line["group"]]
+            assert line["family_median"] <= middle, line["group"]
+            assert most is None or line["family_p90"] <= most, line["group"]
+    assert sum(row["rows"] for row in content["families"]) == len(TRAINED) + len(SERVED)
 
 
 def test_the_simplex_finds_a_known_minimum() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from hardware_db import DATA
 from planner.hardware import Price, Tables
 from ui.method.published import Published
+from ui.method.speed_score import speed_score
 
 LICENCES: Final = re.compile(r"^## Sources and licences$", re.MULTILINE)
 RECALLED: Final = "recalled"
@@ -42,6 +43,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
     gpus, nodes, constants = tuple(tables.gpus.values()), tables.nodes, tuple(tables.constants.values())
     models = [tables.models[name] for name in tables.models]
     offers, made = [[offer.date] for offer in tables.offers], [[score.made_on]] * len(score.points)
+    timed = speed_score()
     own = (
         _file(
             "gpus.csv",
@@ -62,6 +64,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
         ),
         _file("bands.csv", "bands", [[band.made_on] for band in tables.bands]),
         _file("score.json", "score", made),
+        _file("speed_accuracy.json", "speed_accuracy", [[timed.made_on] for _ in timed.families]),
     )
     measured = tuple(
         DataFile(
@@ -73,7 +76,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
             recalled=0,
             what=item.file.partition(".")[0],
         )
-        for item in score.inputs
+        for item in (*score.inputs, timed.input)
     )
     return own + measured
 

@@ -14,6 +14,7 @@ from ui.method.accuracy import SIDES, together
 from ui.method.data_files import data_files, data_licences
 from ui.method.formulas import all_references, by_category, used_references
 from ui.method.published import Published, published
+from ui.method.speed_score import families_table, lines_table, note, speed_score
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.problems import draw_problems
 from ui.share import draw_share
@@ -81,6 +82,13 @@ def _accuracy(score: Published, _plan: Plan, words: Words) -> None:
             st.html(f'<div class="p">{wording.fits_notes(score, words)}</div>')
             st.html(parts.section(words("method.sample.title"), words("method.sample.note")))
             st.html(f'<div class="p">{wording.sample_notes(score, words)}</div>')
+    speed = speed_score()
+    with st.container(key="speed_score", gap="xsmall"):
+        st.html(parts.section(words("method.speed.title"), words("method.speed.note")))
+        st.html(lines_table(speed, words))
+        st.html(f'<div class="p m">{note(speed, words)}</div>')
+    title = words("method.speed.families", n=len(speed.families))
+    _folded(title, "speed", lambda: families_table(speed, words), words("method.speed.families_note"))
     title = words("method.cells.title", n=sum(bool(cell.n) for cell in score.cells))
     _folded(title, "cells", lambda: tables.cells_table(score, words), words("method.cells.note"))
     _folded(
