@@ -140,21 +140,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plan(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.estimate import plan  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
+    from planner.cli_advice import advice_document, advice_lines, advice_on  # noqa: PLC0415
 
-    scenario = read_scenario(options.file)
-    try:
-        answer = plan(scenario, load_tables())
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
+    answer = _planned(options.file)
+    found = advice_on(answer, load_tables())
     if options.json:
         from planner.plan_json import plan_document  # noqa: PLC0415
 
-        return [json.dumps(plan_document(answer), indent=2, ensure_ascii=False)]
+        document = plan_document(answer) | {"advice": advice_document(found)}
+        return [json.dumps(document, indent=2, ensure_ascii=False)]
     from planner.cli_report import plan_lines  # noqa: PLC0415
 
-    return plan_lines(answer)
+    return [*plan_lines(answer), *advice_lines(answer, found)]
 
 
 def _cards_question(options: argparse.Namespace) -> Iterable[str]:

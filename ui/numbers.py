@@ -52,6 +52,11 @@ def percent(fraction: float) -> str:
     return f"{_plain(fraction * 100, 0)}\u00a0%"
 
 
+def signed_percent(fraction: float) -> str:
+    """A change as a whole percentage with its sign."""
+    return f"{signed(fraction * 100, 0)}\u00a0%"
+
+
 def short_tokens(tokens: int) -> str:
     """Tokens on an axis: 4k for 4096, 1M for 1048576, digits where it is no round number."""
     if tokens >= 1 << 20 and tokens % (1 << 20) == 0:

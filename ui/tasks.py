@@ -3,6 +3,7 @@
 from copy import deepcopy
 from typing import Any, Final
 
+from planner.advise.training import FIRST_ADAPTER
 from ui.document import Document, get, put
 
 TASKS: Final = ("pretrain", "full", "lora", "qlora", "serve")
@@ -15,7 +16,6 @@ FIRST_SERVING: Final[Document] = {
     "serving": {"max_model_len": 8192},
     "workload": {"concurrency": 8},
 }
-FIRST_ADAPTER: Final[Document] = {"method": "lora", "rank": 16, "alpha": 32, "targets": "all_linear"}
 
 
 def with_task(document: Document, task: str, aside: dict[str, Any]) -> Document:

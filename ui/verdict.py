@@ -4,7 +4,7 @@ from typing import Final
 
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
-from ui.changes import Outcome
+from ui.changes import Outcome, what
 from ui.counts import short_count
 from ui.names import card_name, short_model_name
 from ui.numbers import DASH, TIMES, gib1, percent, ranges, signed_gib, whole
@@ -223,7 +223,7 @@ def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, wor
 
 
 def _what(outcome: Outcome, words: Words) -> str:
-    return words(f"change.{outcome.change.name}.what", **outcome.change.params)
+    return what(outcome.change, words)
 
 
 def _saved(outcome: Outcome) -> str:

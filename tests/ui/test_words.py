@@ -21,7 +21,7 @@ from planner.plan_types import Known, Verdict
 from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from ui.answers import answer
-from ui.changes import outcomes
+from ui.changes import note, outcomes, what
 from ui.compare.values import written_text
 from ui.examples import STORIES, story_document
 from ui.inputs.techniques import SERVING, TRAINING
@@ -196,8 +196,8 @@ def test_every_change_has_its_words(words: Words, planned: list[Document]) -> No
             continue
         for outcome in outcomes(document, plan):
             seen.add(outcome.change.name)
-            for form in ("what", "note"):
-                assert words(f"change.{outcome.change.name}.{form}", **outcome.change.params)
+            assert what(outcome.change, words)
+            assert note(outcome.change, words)
     assert len(seen) > 8
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 from planner.issues import Issue, Severity
 from planner.link import decode
 from planner.scenario import to_document
-from ui.changes import Outcome
+from ui.changes import Outcome, what
 from ui.compare.shelf import Shelf
 from ui.compare.sides import Side, side
 from ui.document import Document
@@ -71,8 +71,7 @@ class Chooser:
         kind, _, name = option.partition(":")
         words = self._words
         if kind == "change":
-            change = self._changes[option]
-            return words("compare.choose.change", what=words(f"change.{change.name}.what", **change.params))
+            return words("compare.choose.change", what=what(self._changes[option], words))
         if kind == "saved":
             entry = self._shelf.find(name)
             return words("compare.choose.saved", name=entry.name if entry is not None else name)
@@ -89,8 +88,7 @@ class Chooser:
         if kind == "story":
             return words(f"story.{name}.name")
         if kind == "change":
-            change = self._changes[option]
-            return words(f"change.{change.name}.what", **change.params)
+            return what(self._changes[option], words)
         document = _documents().get((letter, option)) or {}
         given = document.get("name")
         return given if isinstance(given, str) and given else words(f"compare.{kind}_name")

@@ -1,0 +1,70 @@
+"""Changes of a server: what saves memory, and what could use memory that is left."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from planner.advise.change import Change, change
+from planner.advise.training import SHORTEST_SEQUENCE
+from planner.document import Document
+from planner.placement_llama_cpp import LLAMA_FAMILY
+from planner.plan_types import Plan
+from planner.scenario import Scenario
+
+FULL_FORMATS: Final = frozenset({None, "bf16", "fp16", "fp32"})
+
+
+def serving_changes(document: Document, plan: Plan) -> Iterator[Change]:
+    """Every change of the list that applies, growth first.
+
+    Args:
+        document: The question.
+        plan: Its answer.
+    """
+    yield from _growth(document, plan.resolved, plan.model.max_position_embeddings)
+    yield from _savings(document, plan.resolved)
+    yield from _wider(document, plan.resolved)
+
+
+def _growth(document: Document, asked: Scenario, longest: int | None) -> Iterator[Change]:
+    sequences = asked.workload.concurrency if asked.workload is not None else None
+    context = asked.serving.max_model_len
+    if sequences is not None:
+        double = sequences * 2
+        values = {"workload.concurrency": double}
+        yield change(document, "double_concurrency", values, grows=True, size=double)
+    if context is not None and (longest is None or context * 2 <= longest):
+        longer = context * 2
+        yield change(document, "double_context", {"serving.max_model_len": longer}, grows=True, size=longer)
+
+
+def _savings(document: Document, asked: Scenario) -> Iterator[Change]:
+    serving = asked.serving
+    sequences = asked.workload.concurrency if asked.workload is not None else None
+    context = serving.max_model_len
+    llama = asked.runtime.name in LLAMA_FAMILY
+    if serving.kv_cache in FULL_FORMATS:
+        name, value = ("kv_q8_0", "q8_0") if llama else ("kv_fp8", "fp8")
+        yield change(document, name, {"serving.kv_cache": value})
+    if serving.weights in FULL_FORMATS:
+        for value in ("q8_0", "q4_k_m") if llama else ("fp8", "awq4"):
+            yield change(document, f"weights_{value}", {"serving.weights": value})
+    if sequences is not None and sequences > 1:
+        half = sequences // 2
+        yield change(document, "half_concurrency", {"workload.concurrency": half}, size=half)
+    if context is not None and context >= 2 * SHORTEST_SEQUENCE:
+        half = context // 2
+        yield change(document, "half_context", {"serving.max_model_len": half}, size=half)
+
+
+def _wider(document: Document, asked: Scenario) -> Iterator[Change]:
+    """Twice as many equal cards: one tensor-parallel group, or layers split over them where the engine does that."""
+    rows = asked.hardware.devices
+    if len(rows) != 1:
+        return
+    cards = rows[0].count * 2
+    if asked.runtime.name in LLAMA_FAMILY:
+        yield change(document, "double_cards_split", {"hardware.devices.0.count": cards}, cards=cards)
+    else:
+        tensor = asked.parallel.tensor * 2
+        values = {"hardware.devices.0.count": cards, "parallel.tensor": tensor}
+        yield change(document, "double_cards", values, cards=cards, tensor=tensor)
