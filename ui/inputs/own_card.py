@@ -22,6 +22,7 @@ RATES: Final = (
     "power_w",
 )
 NOBODY: Final = ""
+RATES_WIDTH_PX: Final = 320
 
 
 def begun(document: Document, path: str, before: str, name: str) -> Document:
@@ -66,10 +67,12 @@ def draw_own_card(desk: Desk, path: str, place: str) -> None:
             key=f"ownrates_{path}",
             help=words("hardware.own.rates_of", row=place),
         ):
-            _like(desk, path)
-            for name in RATES:
-                _number(desk, f"{path}.card.{name}", words(f"field.device.card.{name}"))
-            st.caption(words("hardware.own.note"))
+            with st.container(width=RATES_WIDTH_PX, gap="xsmall"):
+                _like(desk, path)
+                with st.grid(2, min_column_width=140, gap="xsmall"):
+                    for name in RATES:
+                        _number(desk, f"{path}.card.{name}", words(f"field.device.card.{name}"))
+                st.caption(words("hardware.own.note"))
 
 
 def _like(desk: Desk, path: str) -> None:
