@@ -80,9 +80,8 @@ def _tag(state: State, words: Words) -> Safe:
 
 def _sentence(sign: Sign, words: Words) -> Safe:
     key = f"diagnose.sign.{sign.code}"
-    if sign.state == "unknown" and words.has(f"{key}_unknown"):
-        key = f"{key}_unknown"
-    return words.html(key, **_values(sign.params, words))
+    own = f"{key}_{sign.state}"
+    return words.html(own if words.has(own) else key, **_values(sign.params, words))
 
 
 def _here(item: Item, words: Words) -> Safe:
