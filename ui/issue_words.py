@@ -1,8 +1,14 @@
 """Issues in words: one sentence a code, with the field named and every parameter escaped."""
 
+import re
+from typing import Final
+
 from planner.issues import Issue, Param
 from ui.numbers import DASH, whole
 from ui.words import Safe, Words
+
+KINDS: Final = re.compile(r"(?<![^ ,])(?:integer|number|string|array|object)(?=$|[ ,])")
+"""Kinds of values, as the schema calls them in what it allows."""
 
 
 def issue_text(issue: Issue, words: Words) -> str:
@@ -34,6 +40,8 @@ def _params(issue: Issue, words: Words) -> dict[str, str]:
     closest = dict(issue.params).get("closest")
     if isinstance(closest, str) and closest:
         params["suggestion"] = words("issue.suggestion", closest=closest)
+    if isinstance(params.get("allowed"), str):
+        params["allowed"] = KINDS.sub(lambda kind: words(f"issue.kind.{kind[0]}"), params["allowed"])
     for coded in ("reason", "because"):
         key = f"issue.{issue.code}_{coded}.{params.get(coded)}"
         if words.has(key):

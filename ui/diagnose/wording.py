@@ -250,9 +250,9 @@ def record_rows(found: Diagnosis, words: Words) -> list[list[str]]:
     rows = []
     for record in found.reading.records[-60:]:
         family = f"diagnose.form.{record.form}"
-        figures = ", ".join(
-            [f"{name.replace('_', ' ')} {spaced(size.printed)}" for name, size in record.sizes]
-            + [f"{name.replace('_', ' ')} {value}" for name, value in record.facts]
+        figures = words.listed(
+            [f"{_figure(name, words)} {spaced(size.printed)}" for name, size in record.sizes]
+            + [f"{_figure(name, words)} {value}" for name, value in record.facts]
         )
         rows.append(
             [
@@ -265,6 +265,12 @@ def record_rows(found: Diagnosis, words: Words) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def _figure(name: str, words: Words) -> str:
+    """A figure of a message by name; a setting's by the name it has in its program."""
+    key = f"diagnose.figure.{name}"
+    return words(key) if words.has(key) else name
 
 
 def record_table(found: Diagnosis, words: Words) -> Safe:
