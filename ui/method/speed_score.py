@@ -140,7 +140,7 @@ def note(score: SpeedScore, words: Words) -> Safe:
     """What was tested, when, and what has no prediction."""
     return words.html(
         "method.speed.test",
-        rows=whole(score.input.rows),
+        rows=whole(sum(line.rows for line in score.lines)),
         date=score.made_on,
         out=words.count("method.speed.left_out", score.left_out),
     )
