@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui.language import current_words
 from ui.mark import icon, logo
-from ui.pages import buy, claims, compare, cost, diagnose, measure, method, plan
+from ui.pages import buy, claims, compare, cost, diagnose, measure, method, plan, recommend
 from ui.state import enter_page
 from ui.streamlit_words import worded_rules
 from ui.tokens import style_sheet
@@ -16,6 +16,7 @@ st.logo(logo(), size="medium")
 pages = [
     st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),
     st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
+    st.Page(recommend.draw, title=words("page.recommend"), url_path="recommend"),
     st.Page(buy.draw, title=words("page.buy"), url_path="buy"),
     st.Page(measure.draw, title=words("page.measure"), url_path="measure"),
     st.Page(compare.draw, title=words("page.compare"), url_path="compare"),

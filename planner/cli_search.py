@@ -11,7 +11,7 @@ from planner.units import gib
 if TYPE_CHECKING:
     from planner.hardware import Tables
     from planner.scenario import Scenario
-    from planner.search.types import Found, Limits, Machine, Other, Rejected, SearchResult
+    from planner.search.types import Choice, Found, Limits, Machine, Other, Rejected, SearchResult
 
 SETTINGS: Final = {
     "framework": "{}",
@@ -174,19 +174,19 @@ def search_lines(result: "SearchResult") -> Iterator[str]:
     yield from _rejected(result.rejected)
 
 
-def settings_text(settings: Any) -> str:
-    """A plan's settings in one line; what goes without saying is left out."""
+def settings_text(choice: "Choice") -> str:
+    """A plan's settings in one line; what is as the question has it, or goes without saying, is left out."""
+    settings = choice.settings
+    told = [name for name in SETTINGS if name in settings and name not in choice.unchanged]
     return ", ".join(
-        words.format(settings[name])
-        for name, words in SETTINGS.items()
-        if name in settings and settings[name] not in (1, PLAIN.get(name))
+        SETTINGS[name].format(settings[name]) for name in told if settings[name] not in (1, PLAIN.get(name))
     )
 
 
 def _found(found: "Found") -> str:
     where = f"{found.machine.provider} {found.machine.name}".strip()
     cards = f"{found.count} x {where} ({found.devices} x {found.machine.gpu.id})"
-    return f"{cards}: {_money(found)}{_time(found)}; {settings_text(found.choice.settings)}"
+    return f"{cards}: {_money(found)}{_time(found)}; {settings_text(found.choice)}"
 
 
 def _money(found: "Found") -> str:
@@ -258,7 +258,7 @@ def _rejected(rejected: "tuple[Rejected, ...]") -> Iterator[str]:
         if key in seen or len(seen) == MOST_ROWS:
             continue
         seen.add(key)
-        plan = "" if one.nearest is None else settings_text(one.nearest.settings)
+        plan = "" if one.nearest is None else settings_text(one.nearest)
         yield f"  {one.devices} x {one.machine.gpu.id}: {gib(one.short_bytes or 0):,.1f} GiB a card short with {plan}"
 
 

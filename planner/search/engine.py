@@ -22,7 +22,7 @@ from planner.scenario import Scenario
 from planner.search.memory import Key, Memory
 from planner.search.probes import REFERENCE_ID, placed
 from planner.search.rigs import Rig
-from planner.search.space import MICRO_BATCHES, Variant
+from planner.search.space import MICRO_BATCHES, Variant, own_settings
 from planner.search.timing import Clock, Floats, Grid
 from planner.search.types import Choice, Limits
 from planner.throughput.types import Unknown
@@ -87,6 +87,7 @@ class Engine:
         self.facts = self.clock.facts
         self.memory = Memory(variants, self.facts, model, tables, limits)
         self._gaps = _gaps(question, model, tables)
+        self._own = own_settings(question)
         self._lacks: dict[tuple[int, str], Issue | None] = {}
         self._sound: dict[tuple[int, int], bool] = {}
         self._host: dict[tuple[int, int], int] = {}
@@ -214,7 +215,9 @@ class Engine:
         variant = self.variants[key[0]]
         sequences = self.limits.sequences // (key[1] * key[2])
         settings = {**variant.settings, "data": key[1], "micro_batch": key[2], "accumulation": sequences}
-        return Choice(settings=settings, scenario=self._on(variant.asked, key, rig.gpu.id, rig))
+        same = frozenset(name for name, value in self._own.items() if settings[name] == value)
+        scenario = self._on(variant.asked, key, rig.gpu.id, rig)
+        return Choice(settings=settings, unchanged=same, scenario=scenario)
 
     def first_of(self, rig: Rig, wanted: Callable[[Variant], bool]) -> Best:
         """The fastest plan that fits among some of the variants."""

@@ -144,6 +144,17 @@ def without_cards(question: Scenario) -> Scenario:
     return question.model_copy(update={"hardware": kept, "parallel": parallel})
 
 
+def own_settings(question: Scenario) -> dict[str, str]:
+    """How the question itself sets what a search may change, its division and checkpointing apart."""
+    packed = question.adapter.base if question.task == "qlora" and question.adapter is not None else None
+    return {
+        "framework": question.runtime.name,
+        "method": f"{question.task} {packed}" if packed else question.task,
+        "states": "own",
+        "optimizer": question.training.optimizer.name,
+    }
+
+
 def _jobs(base: Scenario, limits: Limits) -> Iterator[tuple[Scenario, str, Ability]]:
     """The question by method and framework, named by its method, with what the framework can do."""
     for job in _methods(base, limits):

@@ -131,10 +131,12 @@ class Choice:
 
     Attributes:
         settings: Values by dimension (`tensor`, `sharding`, ...), for a table.
+        unchanged: Dimensions that are as the question has them, its division apart.
         scenario: The question with everything put in; planning it gives the figures below.
     """
 
     settings: Mapping[str, str | int]
+    unchanged: frozenset[str] = frozenset()
     scenario: Scenario
 
 

@@ -1,0 +1,178 @@
+"""The Recommend page as Streamlit runs it, its figure, its list and its sentences."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.plan_types import Verdict
+from planner.scenario import to_document
+from planner.search.types import Fails, Technique
+from tests.ui.conftest import charts, checked, headline, html
+from ui import answers
+from ui.answers import answer
+from ui.charts.cost_time import alternative, cost_time
+from ui.document import put_all
+from ui.recommend import ask as ask_module
+from ui.recommend import listing, wording
+from ui.recommend.ask import Ask, Kind, Reply, cards_of, reply
+from ui.words import Words, words_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ui.document import Document
+
+TODAY = date(2026, 11, 30)
+QUESTION: Document = {
+    "version": 1,
+    "task": "full",
+    "model": {"id": "meta-llama/Llama-3.1-8B"},
+    "hardware": {"devices": [{"gpu": "h100-sxm-80gb", "count": 4}]},
+    "runtime": {"name": "torchtitan"},
+    "training": {"micro_batch": 1, "sequence_length": 4096},
+}
+LAMBDA = Ask(providers=frozenset({"Lambda"}), most_cards=8)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_cache() -> Iterator[None]:
+    ask_module._reply.cache_clear()
+    yield
+    ask_module._reply.cache_clear()
+
+
+@pytest.fixture(params=["en", "zh"])
+def words(request: pytest.FixtureRequest) -> Words:
+    return words_for(request.param)
+
+
+@cache
+def _found(ask: Ask) -> Reply:
+    return reply(QUESTION, ask, answers.tables().offers, TODAY)
+
+
+def recommend_page() -> None:
+    from ui.pages import recommend  # noqa: PLC0415
+
+    recommend.draw()
+
+
+def opened(document: Document, **state: object) -> AppTest:
+    page = AppTest.from_function(recommend_page, default_timeout=90)
+    page.session_state["scenario_document"] = document
+    for name, value in {"rec_provider": ["Lambda"], "rec_most": 8, **state}.items():
+        page.session_state[name] = value
+    return checked(page.run())
+
+
+def test_the_page_shows_the_cheapest_plan_the_line_and_the_tree() -> None:
+    page = opened(QUESTION)
+    assert headline(page).startswith("Cheapest plan: $")
+    text = html(page)
+    for part in ("Best plans", "What does not fit", "decision tree", "with one thing otherwise", "Left out:"):
+        assert part in text
+    assert len(charts(page)) == 1
+
+
+def test_a_plan_opens_as_the_question_and_fits() -> None:
+    found = _found(LAMBDA).result.cheapest
+    assert found is not None
+    document = to_document(found.choice.scenario)
+    told = answer(document).plan
+    assert told is not None
+    assert told.verdict is Verdict.FITS
+    assert told.worst.peak_bytes == found.peak_bytes
+
+
+def test_a_deadline_that_nothing_meets_is_said() -> None:
+    page = opened(QUESTION, rec_deadline=0.01)
+    assert headline(page).startswith("Nothing is done by the deadline; the fastest plan takes ")
+    assert not charts(page)
+
+
+def test_own_cards_start_from_the_open_question() -> None:
+    assert cards_of(QUESTION) == (("h100-sxm-80gb", 4),)
+    page = opened(QUESTION, rec_kind="own")
+    assert headline(page).startswith("Fastest plan: ")
+    assert "H100" in headline(page)
+
+
+def test_a_job_that_serves_is_sent_to_the_cost_page() -> None:
+    serves = put_all(QUESTION, {"task": "serve", "runtime": {"name": "vllm"}, "training": None})
+    assert headline(opened(serves)) == "Plans are searched for training jobs"
+
+
+def test_the_cards_of_the_question_change_nothing() -> None:
+    other = put_all(QUESTION, {"hardware.devices": [{"gpu": "l4-24gb", "count": 2}]})
+    assert reply(QUESTION, LAMBDA, answers.tables().offers, TODAY) is reply(
+        other, LAMBDA, answers.tables().offers, TODAY
+    )
+
+
+def test_every_sentence_has_its_words(words: Words) -> None:
+    limited = (
+        LAMBDA,
+        replace(LAMBDA, budget_usd=1.0),
+        replace(LAMBDA, deadline_days=0.001),
+        replace(LAMBDA, most_cards=1, techniques=frozenset()),
+        replace(LAMBDA, kind=Kind.OWN, cards=(("h100-sxm-80gb", 4),)),
+        Ask(kind=Kind.SPOT, providers=frozenset({"AWS"}), most_cards=4),
+    )
+    for ask in limited:
+        told = _found(ask)
+        result = told.result
+        texts = [
+            wording.headline(result, words),
+            wording.tag(result, words),
+            wording.why(told, ask, words),
+            wording.tree_lines(result, words),
+            wording.foot(told, ask, words),
+            *wording.limit_lines(told, words),
+            *(cell for row in wording.other_rows(result.others, words) for cell in row),
+            *(cell for row in wording.short_rows(result.rejected, words) for cell in row),
+            *(cell for cells in wording.strip(told, words) for cell in cells),
+        ]
+        assert all("{" not in text for text in texts)
+
+
+def test_every_reason_technique_and_kind_has_words(words: Words) -> None:
+    for reason in Fails:
+        assert words.has(f"recommend.reason.{reason.value}.short")
+        assert words.has(f"recommend.reason.{reason.value}.line")
+    for technique in Technique:
+        assert words.has(f"recommend.technique.{technique.value}")
+    for kind in Kind:
+        assert words.has(f"recommend.kind.{kind.value}")
+    for name in listing.COLUMNS:
+        assert words.has(f"recommend.column.{name}")
+
+
+def test_the_figure_has_the_line_and_its_bands(words: Words) -> None:
+    result = _found(LAMBDA).result
+    others = [found for found in result.found if found not in result.frontier]
+    figure = cost_time(others, result.frontier, words)
+    line = figure.data[-1]
+    assert list(line.x) == [found.days for found in result.frontier]
+    assert list(line.y) == [found.usd for found in result.frontier]
+    assert all(high > 0 for high in line.error_x.array)
+    assert all(low > 0 for low in line.error_x.arrayminus)
+    assert alternative(result.found, result.frontier, words)
+
+
+def test_the_list_and_its_csv_hold_every_plan(words: Words) -> None:
+    result = _found(LAMBDA).result
+    columns = listing.columns(result.found, words)
+    assert tuple(columns) == listing.COLUMNS
+    assert columns["usd"] == [found.usd for found in result.found]
+    rows = list(csv.DictReader(io.StringIO(listing.plan_csv(result.found))))
+    assert len(rows) == len(result.found)
+    assert float(rows[0]["usd"]) == pytest.approx(result.found[0].usd)
+    assert rows[0]["checkpointing"] in ("none", "full")

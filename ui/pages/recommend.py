@@ -1,0 +1,264 @@
+"""The Recommend page: the best plans for the open job over every machine, and why the others are none."""
+
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import streamlit as st
+
+from planner.hardware import Offer
+from planner.plan_types import Plan
+from planner.scenario import to_document
+from planner.search.types import Choice, Found, SearchResult
+from ui import parts, verdict
+from ui.answers import tables
+from ui.charts import cost_time
+from ui.cost.money import usd
+from ui.cost.refreshed import refreshed
+from ui.cost.wording import duration
+from ui.numbers import DASH, whole
+from ui.pages.frame import Frame, begin, plot
+from ui.pages.problems import draw_problems
+from ui.pages.recommend_ask import draw_ask
+from ui.recommend import listing, wording
+from ui.recommend.ask import Reply, reply
+from ui.share import draw_share
+from ui.state import load
+from ui.words import Safe, Words, escaped
+
+MOST_ROWS: Final = 6
+MOST_SHORT: Final = 7
+ROW_HEIGHT: Final = 32
+MOST_ROWS_SEEN: Final = 14
+WIDTHS: Final[dict[str, Any]] = {
+    "usd": 76, "usd_from": 76, "usd_to": 76, "days": 66, "days_from": 66, "days_to": 66, "cards": 56,
+    "gpu": 138, "provider": 122, "rent": 170, "plan": 330, "tokens_per_s": 84, "peak": 74, "usable": 74,
+    "usd_per_hour": 76, "region": 110, "date": 84,
+}  # fmt: skip
+FORMATS: Final = {
+    "usd": "$%.0f", "usd_from": "$%.0f", "usd_to": "$%.0f", "days": "%.2f", "days_from": "%.2f",
+    "days_to": "%.2f", "cards": "%d", "tokens_per_s": "%.0f", "peak": "%.2f", "usable": "%.2f",
+    "usd_per_hour": "$%.2f",
+}  # fmt: skip
+
+
+def draw() -> None:
+    """Draw the page."""
+    frame = begin()
+    words = frame.words
+    if frame.plan is None:
+        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+        draw_problems(frame)
+        return
+    if not frame.plan.scenario.is_training:
+        _head(frame, frame.plan, words("recommend.head.serves"), words.html("recommend.why.serves"))
+        return
+    today = datetime.now(UTC).date()
+    with st.container(key="stale" if frame.stale else "current"):
+        _answered(frame, frame.plan, today)
+
+
+def _answered(frame: Frame, plan: Plan, today: date) -> None:
+    words = frame.words
+    top = st.container(key="verdict_place", gap=None)
+    ask = draw_ask(frame.document, plan, words)
+    with st.spinner(words("recommend.searching")):
+        found = reply(frame.document, ask, _offers(), today)
+    result = found.result
+    with top:
+        reason = Safe(f"{wording.tag(result, words)}&ensp;{wording.why(found, ask, words)}")
+        _head(frame, plan, wording.headline(result, words), reason)
+        st.html(parts.strip(wording.strip(found, words)))
+    with st.container(key="split"):
+        with st.container(key="pareto", gap="xsmall"):
+            _chart(result, words)
+        with st.container(key="bestplans", gap="xsmall"):
+            _plans(result, words)
+    with st.container(key="split2"):
+        with st.container(key="rejected", gap="xsmall"):
+            _rejected(found, words)
+        with st.container(key="others", gap="xsmall"):
+            _others(result, words)
+    _tree(result, words)
+    _list(result, words)
+    _unknown(result, words)
+    st.html(f'<div class="foot">{wording.foot(found, ask, words)}</div>')
+
+
+def _offers() -> tuple[Offer, ...]:
+    """The table's prices, and those fetched on the Cost page."""
+    fetched = refreshed()
+    return (*tables().offers, *(() if fetched is None else fetched.offers))
+
+
+def _head(frame: Frame, plan: Plan, sentence: str, reason: Safe) -> None:
+    words = frame.words
+    with st.container(key="verdict", gap=None):
+        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
+            draw_share(frame)
+        st.html(f'<h1 class="v">{escaped(sentence)}</h1><p class="why">{reason}</p>')
+    draw_problems(frame)
+
+
+def _chart(result: SearchResult, words: Words) -> None:
+    priced = any(found.usd is not None for found in result.found)
+    title = words("recommend.chart.title" if priced else "recommend.chart.title_cards")
+    st.html(parts.section(title, words("recommend.chart.note")))
+    if not result.found:
+        st.html(f'<div class="empty">{words.html("recommend.chart.nothing")}</div>')
+        return
+    on_line = {id(found) for found in result.frontier}
+    others = [found for found in result.found if id(found) not in on_line]
+    figure = cost_time.cost_time(others, result.frontier, words)
+    plot(figure, "cost_time", cost_time.alternative(result.found, result.frontier, words))
+
+
+def _plans(result: SearchResult, words: Words) -> None:
+    """The plans worth opening: the named ones first, then the rest of the line."""
+    st.html(parts.section(words("recommend.best.title"), words("recommend.best.note")))
+    named = [("cheapest", result.cheapest), ("fastest", result.fastest), ("fewest", result.fewest)]
+    rows: dict[int, tuple[list[str], Found]] = {}
+    for name, found in named:
+        if found is not None:
+            rows.setdefault(id(found), ([], found))[0].append(words(f"recommend.best.{name}"))
+    for found in (*result.frontier, *result.unknown):
+        rows.setdefault(id(found), ([], found))
+    for i, (names, found) in enumerate(list(rows.values())[:MOST_ROWS]):
+        _plan_row(f"{i}", names, found, words, primary=i == 0)
+    if not rows:
+        st.html(f'<div class="empty">{words.html("recommend.best.none")}</div>')
+
+
+def _plan_row(key: str, names: list[str], found: Found, words: Words, *, primary: bool) -> None:
+    time = DASH if found.days is None else duration(found.days, words)
+    price = "" if found.usd is None else usd(found.usd)
+    title = words.html("recommend.best.row", cards=wording.cards(found), rent=wording.rent_text(found, words))
+    told = words.listed([*names, found.machine.provider]) if found.machine.provider else words.listed(names)
+    body = (
+        f'<div class="fix"><span>{title}</span><span class="n">{escaped(price or time)}</span>'
+        f'<span class="s">{escaped(told)}</span><span class="s r">{escaped(time if price else "")}</span>'
+        f'<span class="s">{escaped(wording.settings_text(found.choice, words))}</span></div>'
+    )
+    _row(key, body, wording.cards(found), found.choice, words, primary=primary)
+
+
+def _row(key: str, body: str, name: str, choice: Choice, words: Words, *, primary: bool) -> None:
+    """A line of text with the button that opens its plan."""
+    with st.container(
+        key=f"fixrow_rec_{key}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
+    ):
+        st.html(body, width="stretch")
+        if st.button(
+            words("recommend.best.open", what=name),
+            key=f"rec_open_{key}",
+            type="primary" if primary else "secondary",
+        ):
+            _open(choice)
+
+
+def _open(choice: Choice) -> None:
+    """Make a plan the open question and go to its page."""
+    from ui.pages import plan  # noqa: PLC0415
+
+    load(to_document(choice.scenario))
+    st.switch_page(st.Page(plan.draw, url_path="plan", default=True))
+
+
+def _others(result: SearchResult, words: Words) -> None:
+    title = words("recommend.other.title")
+    st.html(parts.section(title, words("recommend.other.note")))
+    if not result.others:
+        st.html(f'<div class="p m">{words.html("recommend.other.none")}</div>')
+        return
+    head = [words(f"recommend.other.{name}") for name in ("dimension", "value", "result")]
+    st.html(parts.table(head, wording.other_rows(result.others, words), name=title, left=(1,)))
+
+
+def _rejected(found: Reply, words: Words) -> None:
+    rows = wording.short_rows(found.result.rejected, words)
+    title = words("recommend.short.title")
+    st.html(parts.section(title, words("recommend.short.note")))
+    if rows:
+        head = [words(f"recommend.short.{name}") for name in ("cards", "by", "plan")]
+        st.html(parts.table(head, rows[:MOST_SHORT], name=title, wide=(2,)))
+        if len(rows) > MOST_SHORT:
+            st.html(
+                f'<div class="p m">{words.html("recommend.short.more", n=whole(len(rows) - MOST_SHORT))}</div>'
+            )
+    else:
+        st.html(f'<div class="p m">{words.html("recommend.short.none")}</div>')
+    lines = wording.limit_lines(found, words)
+    if lines:
+        st.html(f'<div class="p m">{parts.bullets(lines)}</div>')
+
+
+def _tree(result: SearchResult, words: Words) -> None:
+    tree = result.tree
+    if tree is None:
+        return
+    st.html(parts.section(words("recommend.tree.title"), words("recommend.tree.note")))
+    body = f'<div class="p">{wording.tree_lines(result, words)}</div>'
+    if tree.found is None:
+        st.html(body)
+        return
+    _row("tree", body, words("recommend.tree.plan"), tree.found.choice, words, primary=False)
+
+
+def _list(result: SearchResult, words: Words) -> None:
+    if not result.found:
+        return
+    found = result.found
+    st.html(parts.section(words.count("recommend.list.title", len(found)), words("recommend.list.note")))
+    event = st.dataframe(
+        listing.columns(found, words),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        height=ROW_HEIGHT * (min(len(found), MOST_ROWS_SEEN) + 1) + 3,
+        key="rec_plans",
+        alt=words("recommend.list.alt", n=len(found)),
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={name: _column(name, words) for name in listing.COLUMNS},
+    )
+    chosen = event.selection.rows
+    if chosen and chosen[0] < len(found):
+        picked = found[chosen[0]]
+        settings = wording.settings_text(picked.choice, words)
+        told = words.html("recommend.list.chosen", cards=wording.cards(picked), plan=settings)
+        body = f'<div class="p">{told}</div>'
+        _row("chosen", body, wording.cards(picked), picked.choice, words, primary=False)
+    st.download_button(
+        words("recommend.list.csv"),
+        data=lambda: listing.plan_csv(found),
+        file_name="headroom-plans.csv",
+        mime="text/csv",
+        key="csv",
+        type="tertiary",
+        on_click="ignore",
+    )
+
+
+def _column(name: str, words: Words) -> Any:
+    label = words(f"recommend.column.{name}")
+    if name in FORMATS:
+        return st.column_config.NumberColumn(label, format=FORMATS[name], width=WIDTHS[name])
+    return st.column_config.TextColumn(label, width=WIDTHS[name])
+
+
+def _unknown(result: SearchResult, words: Words) -> None:
+    """Plans that fit on cards whose speed is not known: by number of cards, as nothing else can rank them."""
+    if not result.unknown:
+        return
+    title = words.count("recommend.unknown.title", len(result.unknown))
+    st.html(parts.section(title, words("recommend.unknown.note")))
+    head = [words(f"recommend.unknown.{name}") for name in ("cards", "where", "plan", "lacks")]
+    rows = [
+        [
+            wording.cards(found),
+            wording.rent_text(found, words),
+            wording.settings_text(found.choice, words),
+            wording.unknown_text(found.missing, words),
+        ]
+        for found in result.unknown[:MOST_SHORT]
+    ]
+    st.html(parts.table(head, rows, name=title, left=(1,), wide=(2, 3)))

@@ -1,0 +1,172 @@
+"""The constraints of the Recommend page, remembered while other pages are open."""
+
+from typing import Any, Final
+
+import streamlit as st
+
+from planner.cost import tokens_of
+from planner.plan_types import Plan
+from planner.scenario import Scenario
+from planner.search.types import MOST_CARDS, SAME_RESULT, SEQUENCES, TOKENS, Technique
+from ui.answers import tables
+from ui.catalog import gpu_labels
+from ui.document import Document
+from ui.recommend.ask import Ask, Kind, cards_of
+from ui.words import Words
+
+CARD_LIMITS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+MILLION: Final = 1e6
+MOST_MILLIONS: Final = 1e9
+MOST_SEQUENCES: Final = 1_000_000
+MOST_OWNED: Final = 4096
+OWNED_KINDS: Final = 6
+
+
+def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
+    """The controls, and what they ask for."""
+    with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
+        kind = Kind(
+            st.segmented_control(
+                words("recommend.ask.kind"),
+                [kind.value for kind in Kind],
+                format_func=lambda kind: words(f"recommend.kind.{kind}"),
+                default=Kind.ON_DEMAND.value,
+                required=True,
+                key="rec_kind",
+                persist_state="session",
+            )
+        )
+        deadline = _number("deadline", words, low=0.01, step=1.0)
+        budget = None if kind is Kind.OWN else _number("budget", words, low=1.0, step=100.0)
+        most = st.selectbox(
+            words("recommend.ask.most"),
+            CARD_LIMITS,
+            index=CARD_LIMITS.index(MOST_CARDS),
+            key="rec_most",
+            width=110,
+            persist_state="session",
+        )
+        tokens = _tokens(plan.scenario, words)
+        sequences = st.number_input(
+            words("recommend.ask.sequences"),
+            min_value=1,
+            max_value=MOST_SEQUENCES,
+            value=_sequences(plan.scenario),
+            step=1,
+            key=f"rec_sequences_{_sequences(plan.scenario)}",
+            help=words("recommend.ask.sequences_help"),
+            width=130,
+            persist_state="session",
+        )
+    techniques = _techniques(words)
+    with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
+        if kind is Kind.OWN:
+            cards, providers, regions = _cards(document, words), frozenset[str](), frozenset[str]()
+        else:
+            cards, providers, regions = (), _chosen("provider", words), _chosen("region", words)
+        tight = st.toggle(
+            words("recommend.ask.tight"),
+            key="rec_tight",
+            help=words("recommend.ask.tight_help"),
+            persist_state="session",
+        )
+    return Ask(
+        kind=kind, providers=providers, regions=regions, cards=cards, techniques=techniques,
+        most_cards=most or MOST_CARDS, deadline_days=deadline, budget_usd=budget, tokens=tokens,
+        sequences=int(sequences or SEQUENCES), tight=bool(tight),
+    )  # fmt: skip
+
+
+def _number(name: str, words: Words, *, low: float, step: float) -> float | None:
+    found: float | None = st.number_input(
+        words(f"recommend.ask.{name}"),
+        min_value=low,
+        value=None,
+        step=step,
+        placeholder=words("recommend.ask.any"),
+        key=f"rec_{name}",
+        width=130,
+        persist_state="session",
+    )
+    return found
+
+
+def _tokens(scenario: Scenario, words: Words) -> float:
+    """Training tokens in millions: the question's own, else a round number to start from."""
+    told = tokens_of(scenario.workload) or TOKENS
+    found = st.number_input(
+        words("recommend.ask.tokens"),
+        min_value=0.001,
+        max_value=MOST_MILLIONS,
+        value=min(told / MILLION, MOST_MILLIONS),
+        step=100.0,
+        format="%g",
+        key=f"rec_tokens_{told:g}",
+        help=words("recommend.ask.tokens_help"),
+        width=150,
+        persist_state="session",
+    )
+    return float(found or told / MILLION) * MILLION
+
+
+def _sequences(scenario: Scenario) -> int:
+    """The question's own step where it is larger than the usual one."""
+    training = scenario.training
+    data = scenario.parallel.data or 1
+    return max(SEQUENCES, training.micro_batch * training.gradient_accumulation * data)
+
+
+def _techniques(words: Words) -> frozenset[Technique]:
+    chosen = st.multiselect(
+        words("recommend.ask.techniques"),
+        [technique.value for technique in Technique],
+        default=[technique.value for technique in Technique if technique in SAME_RESULT],
+        format_func=lambda name: words(f"recommend.technique.{name}"),
+        key="rec_techniques",
+        help=words("recommend.ask.techniques_help"),
+        persist_state="session",
+    )
+    return frozenset(Technique(name) for name in chosen)
+
+
+def _chosen(field: str, words: Words) -> frozenset[str]:
+    known = sorted({getattr(offer, field) for offer in tables().offers}, key=str.lower)
+    chosen = st.multiselect(
+        words(f"recommend.ask.{field}"),
+        known,
+        placeholder=words("recommend.ask.any"),
+        key=f"rec_{field}",
+        width=230,
+        persist_state="session",
+    )
+    return frozenset(chosen)
+
+
+def _cards(document: Document, words: Words) -> tuple[tuple[str, int], ...]:
+    """Cards that are there: those of the open question to start with."""
+    own, labels = dict(cards_of(document)), gpu_labels()
+    chosen: list[str] = st.multiselect(
+        words("recommend.ask.cards"),
+        list(labels),
+        default=list(own)[:OWNED_KINDS],
+        format_func=lambda gpu_id: labels.get(gpu_id, gpu_id),
+        max_selections=OWNED_KINDS,
+        key="rec_cards",
+        width=300,
+        persist_state="session",
+    )
+    return tuple((gpu_id, _owned(gpu_id, own.get(gpu_id, 1), labels, words)) for gpu_id in chosen)
+
+
+def _owned(gpu_id: str, count: int, labels: dict[str, Any], words: Words) -> int:
+    found = st.number_input(
+        words("recommend.ask.owned", gpu=labels.get(gpu_id, gpu_id)),
+        min_value=1,
+        max_value=MOST_OWNED,
+        value=count,
+        step=1,
+        key=f"rec_owned_{gpu_id}",
+        width=150,
+        persist_state="session",
+    )
+    return int(found or count)
