@@ -33,7 +33,7 @@ def what(change: Change, words: Words) -> str:
 def note(change: Change, words: Words) -> str:
     """What it means, in a few words."""
     if change.parts:
-        return words("changes.and_note").join(note(part, words) for part in change.parts)
+        return words("changes.several", n=whole(len(change.parts)))
     return words(f"change.{change.name}.note", **_texts(change))
 
 

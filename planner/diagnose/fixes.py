@@ -36,12 +36,16 @@ class Effect:
     Attributes:
         verdict: Of the changed plan.
         delta_bytes: Need of the fullest card, after less before.
-        time_frac: Change of the step's time, None where it is not known.
+        time_frac: Change of the time a token takes, None where it is not known.
+        price_frac: The same for each GiB saved of those that are missing; the time itself where that is not known.
+        other_job: Whether it answers another question than the one that failed.
     """
 
     verdict: Verdict
     delta_bytes: int
     time_frac: float | None = None
+    price_frac: float | None = None
+    other_job: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +220,7 @@ def _any_savings(plan: Plan | None) -> tuple[str, ...]:
 
 
 def ranked(fixes: tuple[Fix, ...], effects: Mapping[str, Effect]) -> tuple[Fix, ...]:
-    """Fixes by what they do to the plan: outside it first, then those that fit, least time and most memory first.
+    """Fixes by what they do to the plan: outside it first, then those that fit, the same job and least time first.
 
     Args:
         fixes: In order of how much they are to the point.
@@ -224,13 +228,16 @@ def ranked(fixes: tuple[Fix, ...], effects: Mapping[str, Effect]) -> tuple[Fix, 
     """
     kept = [fix for fix in fixes if not fix.change or fix.change in effects]
 
-    def place(fix: Fix) -> tuple[int, float, int]:
+    timed = all(effects[fix.change].time_frac is not None for fix in kept if fix.change)
+
+    def place(fix: Fix) -> tuple[int, bool, float, int]:
         effect = effects.get(fix.change) if fix.change else None
         if effect is None:
-            return (-1, 0.0, 0)
-        if all(effects[other.change].time_frac is not None for other in kept if other.change):
-            return (ORDER[effect.verdict], effect.time_frac or 0.0, effect.delta_bytes)
-        return (ORDER[effect.verdict], 0.0, 0)
+            return (-1, False, 0.0, 0)
+        if not timed:
+            return (ORDER[effect.verdict], effect.other_job, 0.0, 0)
+        price = effect.time_frac if effect.price_frac is None else effect.price_frac
+        return (ORDER[effect.verdict], effect.other_job, price or 0.0, effect.delta_bytes)
 
     return tuple(sorted(kept, key=place))
 

@@ -29,7 +29,11 @@ def ordered(found: Diagnosis, effects: dict[str, Outcome]) -> tuple[Fix, ...]:
     """The fixes that apply here, in order."""
     known = {
         name: Effect(
-            verdict=outcome.plan.verdict, delta_bytes=outcome.delta_bytes, time_frac=outcome.time_frac
+            verdict=outcome.plan.verdict,
+            delta_bytes=outcome.delta_bytes,
+            time_frac=outcome.time_frac,
+            price_frac=outcome.price_frac_per_gib,
+            other_job=outcome.change.other_job,
         )
         for name, outcome in effects.items()
     }
@@ -44,20 +48,20 @@ def draw_fixes(found: Diagnosis, document: Document, plan: Plan, words: Words) -
     fixes = ordered(found, effects)
     st.html(parts.section(words("diagnose.fixes"), words("diagnose.fixes_note")))
     best = next((fix for fix in fixes if fix.change and effects[fix.change].plan.verdict in GOOD), None)
-    pair = _pair(fixes, effects)
+    several = _several(fixes, effects)
+    if several is not None:
+        fix_row(several, words, key="dx_several", primary=True)
     for number, fix in enumerate(fixes):
         if fix.change:
-            fix_row(effects[fix.change], words, key=f"dx_{number}", primary=fix is best)
+            fix_row(effects[fix.change], words, key=f"dx_{number}", primary=fix is best and several is None)
         else:
             st.html(_outside_row(fix, words))
-    if pair is not None:
-        fix_row(pair, words, key="dx_pair", primary=best is None)
     if not fixes:
         st.html(f'<div class="p m">{words.html("diagnose.no_fix")}</div>')
 
 
-def _pair(fixes: tuple[Fix, ...], effects: dict[str, Outcome]) -> Outcome | None:
-    """Two changes together, where the plan has no room and none of the listed fixes is enough by itself."""
+def _several(fixes: tuple[Fix, ...], effects: dict[str, Outcome]) -> Outcome | None:
+    """Changes made together, where the plan has no room and none of the listed fixes is enough by itself."""
     if any(effects[fix.change].plan.verdict is Verdict.FITS for fix in fixes if fix.change):
         return None
     return next((outcome for outcome in effects.values() if outcome.change.parts), None)
