@@ -156,7 +156,7 @@ def test_own_prices_rank_in_their_own_kind_and_stay() -> None:
     checked(page.button(key="own_add").click().run())
     checked(page.selectbox(key="own_0_gpu_id").set_value("h200-sxm-141gb").run())
     checked(page.number_input(key="own_0_cards").set_value(6).run())
-    checked(page.number_input(key="own_0_usd_per_hour").set_value(0.5).run())
+    checked(page.number_input(key="own_0_per_hour").set_value(0.5).run())
     assert headline(page) == before
     checked(page.segmented_control(key="cost_kind").set_value("own").run())
     assert headline(page) == "Cheapest hour that fits: $0.50 on 6 × H200"
@@ -172,7 +172,7 @@ def test_an_own_price_that_cannot_be_is_said_at_its_line() -> None:
     checked(page.button(key="own_add").click().run())
     assert "Price 1: no price yet." in html(page)
     checked(page.selectbox(key="own_0_gpu_id").set_value("").run())
-    checked(page.number_input(key="own_0_usd_per_hour").set_value(2.0).run())
+    checked(page.number_input(key="own_0_per_hour").set_value(2.0).run())
     assert "Price 1: choose the GPU" in html(page)
     checked(page.text_input(key="own_0_name").set_value("p5.48xlarge").run())
     assert "Price 1" not in html(page)
@@ -183,7 +183,7 @@ def test_names_are_escaped() -> None:
     checked(page.button(key="own_add").click().run())
     checked(page.text_input(key="own_0_name").set_value("<img src=x>").run())
     checked(page.selectbox(key="own_0_gpu_id").set_value("h200-sxm-141gb").run())
-    checked(page.number_input(key="own_0_usd_per_hour").set_value(2.0).run())
+    checked(page.number_input(key="own_0_per_hour").set_value(2.0).run())
     checked(page.segmented_control(key="cost_kind").set_value("own").run())
     assert "&lt;img src=x&gt;" in html(page)
     assert "<img src=x>" not in html(page)

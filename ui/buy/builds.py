@@ -1,7 +1,7 @@
 """A machine to buy, as typed, and what is known of its price, its power and the rent of one like it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
 
@@ -9,12 +9,13 @@ from planner.card_classes import newest_price
 from planner.hardware import Freshness, Gpu, Node, earliest_day
 from planner.scenario import Device
 from planner.units import ceil_div
+from ui.cost.currency import Exchange
 from ui.cost.quotes import Kind, Quote
 from ui.document import Document, get
 
 MOST_BUILDS: Final = 4
 MOST_CARDS: Final = 100_000
-MOST_USD: Final = 1e9
+MOST_AMOUNT: Final = 1e9
 LETTERS: Final = "ABCD"
 OPEN: Final = ""
 """Stands for the cards of the open question."""
@@ -27,15 +28,15 @@ class Build:
     Attributes:
         gpu_id: A card of the table or one described in the open question; `OPEN` for the open question's own cards.
         count: Cards, as the runtime counts them; not used for `OPEN`.
-        price_usd: Of the whole machine; None takes what is known.
-        rent_usd_per_hour: Of one like it; None takes what is known.
+        price: Of the whole machine, in the currency that amounts are typed in; None takes what is known.
+        rent_per_hour: Of one like it, in that currency; None takes what is known.
         power_w: At work; None takes what is known.
     """
 
     gpu_id: str = OPEN
     count: int | None = 1
-    price_usd: float | None = None
-    rent_usd_per_hour: float | None = None
+    price: float | None = None
+    rent_per_hour: float | None = None
     power_w: float | None = None
 
 
@@ -65,6 +66,11 @@ def first_builds() -> tuple[Build, ...]:
     )
 
 
+def in_dollars(build: Build, exchange: Exchange) -> Build:
+    """The build with its amounts in dollars; without a rate they count as not typed."""
+    return replace(build, price=exchange.usd(build.price), rent_per_hour=exchange.usd(build.rent_per_hour))
+
+
 def problem_of(build: Build, known: Iterable[str]) -> str | None:
     """What cannot be; words are `buy.problem.<code>`. None where the build can be planned."""
     if build.gpu_id != OPEN:
@@ -72,9 +78,9 @@ def problem_of(build: Build, known: Iterable[str]) -> str | None:
             return "card"
         if build.count is None or not 1 <= build.count <= MOST_CARDS:
             return "count"
-    for name in ("price_usd", "rent_usd_per_hour", "power_w"):
+    for name in ("price", "rent_per_hour", "power_w"):
         value = getattr(build, name)
-        if value is not None and not 0 <= value <= MOST_USD:
+        if value is not None and not 0 <= value <= MOST_AMOUNT:
             return name
     return None
 
@@ -103,8 +109,8 @@ def counted(rows: Iterable[Device], gpu_of_row: Mapping[str, Gpu]) -> Counted:
 
 def price_of(build: Build, cards: Counted, nodes: Iterable[Node]) -> Known | None:
     """The price as typed, else of whole machines of the table, else of the cards alone; None where none is known."""
-    if build.price_usd is not None:
-        return Known(value=build.price_usd, how="typed")
+    if build.price is not None:
+        return Known(value=build.price, how="typed")
     node = _node(cards, [node for node in nodes if node.price is not None])
     if node is not None and node.price is not None:
         machines = cards[0][1] // node.gpus_per_node
@@ -132,8 +138,8 @@ def power_of(build: Build, cards: Counted, nodes: Iterable[Node]) -> Known | Non
 
 def rent_of(build: Build, cards: Counted, quotes: Iterable[Quote], today: date) -> Known | None:
     """The rent as typed, else the cheapest on demand of no more than a year, card by card, for as many cards."""
-    if build.rent_usd_per_hour is not None:
-        return Known(value=build.rent_usd_per_hour, how="typed")
+    if build.rent_per_hour is not None:
+        return Known(value=build.rent_per_hour, how="typed")
     listed = [
         quote
         for quote in quotes

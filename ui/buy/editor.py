@@ -10,18 +10,19 @@ from ui.buy.columns import Column, known_cards
 from ui.buy.money import LIMITS, Terms, wrong_terms
 from ui.buy.state import add_build, builds, change_build, change_terms, remove_build, terms
 from ui.catalog import described_cards, gpu_labels
+from ui.cost.currency import draw_currency, exchange
 from ui.cost.money import usd
 from ui.document import Document
 from ui.numbers import whole
 from ui.words import Words
 
-NUMBERS: Final = (("price_usd", 140, 1000.0), ("rent_usd_per_hour", 132, 0.5), ("power_w", 132, 100.0))
+NUMBERS: Final = (("price", 140, 1000.0), ("rent_per_hour", 132, 0.5), ("power_w", 132, 100.0))
 STEPS: Final = {
     "use_percent": 5.0,
-    "usd_per_kwh": 0.01,
+    "per_kwh": 0.01,
     "cooling_percent": 5.0,
     "idle_percent": 5.0,
-    "hosting_usd": 100.0,
+    "hosting": 100.0,
     "interest_percent": 0.5,
     "resale_percent": 5.0,
 }
@@ -29,7 +30,7 @@ TERMS_IN_ROW: Final = 4
 
 
 def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> None:
-    """A line of widgets a build, what is wrong with it, and a button for one more.
+    """The currency, a line of widgets a build, what is wrong with it, and a button for one more.
 
     Args:
         document: The open question, which may describe cards.
@@ -38,6 +39,7 @@ def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> 
     """
     known = known_cards(document)
     found = {one.letter: one for one in columns}
+    draw_currency(words, "buy")
     with st.container(key="buybuilds", gap="small"):
         for letter, (line, build) in zip(LETTERS, list(builds().items()), strict=False):
             _line(line, letter, build, found.get(letter), document, words)
@@ -59,7 +61,7 @@ def _line(
     visible: Any = "visible" if first else "collapsed"
 
     def label(name: str) -> str:
-        text = words(f"buy.field.{name}")
+        text = words(f"buy.field.{name}", money=exchange().sign)
         return text if first else words("buy.field.of", label=text, letter=letter)
 
     options = list(labels) if build.gpu_id in labels else [*labels, build.gpu_id]
@@ -107,7 +109,7 @@ def _placeholder(name: str, column: Column | None, words: Words) -> str:
     """What holds where nothing is typed."""
     known = None
     if column is not None:
-        known = {"price_usd": column.price, "rent_usd_per_hour": column.rent, "power_w": column.power}[name]
+        known = {"price": column.price, "rent_per_hour": column.rent, "power_w": column.power}[name]
     if known is None:
         return words("buy.not_known")
     return whole(round(known.value)) if name == "power_w" else usd(known.value)
@@ -135,7 +137,10 @@ def draw_terms(words: Words) -> None:
     for name in wrong_terms(current):
         low, high = LIMITS[name]
         text = words.html(
-            "buy.terms.wrong", field=words(f"buy.terms.{name}"), low=f"{low:g}", high=f"{high:,g}"
+            "buy.terms.wrong",
+            field=words(f"buy.terms.{name}", money=exchange().sign),
+            low=f"{low:g}",
+            high=f"{high:,g}",
         )
         st.html(f'<div class="msg bad" role="alert">{text}</div>')
 
@@ -147,7 +152,7 @@ def _term(name: str, current: Terms, words: Words) -> None:
         st.session_state[key] = value
     whole_number = name == "life_months"
     st.number_input(
-        words(f"buy.terms.{name}"),
+        words(f"buy.terms.{name}", money=exchange().sign),
         value=None,
         step=1 if whole_number else STEPS[name],
         format="%d" if whole_number else "%g",

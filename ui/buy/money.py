@@ -1,10 +1,11 @@
 """What a build costs to own and to rent, from the terms that the user sets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.cost import BuyOrRent, Ownership, Rent, buy_or_rent, least_utilisation_frac
 from ui.buy.builds import Known
+from ui.cost.currency import Exchange
 from ui.cost.replans import Rate
 
 
@@ -14,20 +15,20 @@ class Terms:
 
     Attributes:
         use_percent: Share of all hours in which the machine works.
-        usd_per_kwh: Price of electricity.
+        per_kwh: Price of electricity, in the currency that amounts are typed in.
         cooling_percent: Energy of cooling and losses on top of the machine's own.
         idle_percent: Power while nothing runs, of that at work.
-        hosting_usd: Space, network, hands, a month.
+        hosting: Space, network, hands, a month, in that currency.
         interest_percent: What the money costs, a year.
         resale_percent: What the machine brings at the end of its life, of its price.
         life_months: When that is.
     """
 
     use_percent: float | None = 60.0
-    usd_per_kwh: float | None = 0.12
+    per_kwh: float | None = 0.12
     cooling_percent: float | None = 40.0
     idle_percent: float | None = 20.0
-    hosting_usd: float | None = 0.0
+    hosting: float | None = 0.0
     interest_percent: float | None = 5.0
     resale_percent: float | None = 30.0
     life_months: int | None = 36
@@ -35,10 +36,10 @@ class Terms:
 
 LIMITS: Final[dict[str, tuple[float, float]]] = {
     "use_percent": (0, 100),
-    "usd_per_kwh": (0, 10),
+    "per_kwh": (0, 100_000),
     "cooling_percent": (0, 300),
     "idle_percent": (0, 100),
-    "hosting_usd": (0, 1_000_000),
+    "hosting": (0, 1e9),
     "interest_percent": (0, 100),
     "resale_percent": (0, 100),
     "life_months": (1, 120),
@@ -73,6 +74,11 @@ class Costs:
     def rented_usd(self) -> float | None:
         """A million tokens on the rented one."""
         return self.found.rented_usd_per_million_tokens if self.rented else None
+
+
+def terms_in_dollars(terms: Terms, exchange: Exchange) -> Terms:
+    """The terms with their amounts in dollars; without a rate they are empty."""
+    return replace(terms, per_kwh=exchange.usd(terms.per_kwh), hosting=exchange.usd(terms.hosting))
 
 
 def wrong_terms(terms: Terms) -> tuple[str, ...]:
@@ -115,10 +121,10 @@ def _ownership(price_usd: float, power_w: float, terms: Terms) -> Ownership:
     return Ownership(
         purchase_usd=price_usd,
         power_w=power_w,
-        usd_per_kwh=terms.usd_per_kwh or 0.0,
+        usd_per_kwh=terms.per_kwh or 0.0,
         idle_power_frac=(terms.idle_percent or 0.0) / 100,
         cooling_frac=(terms.cooling_percent or 0.0) / 100,
-        hosting_usd_per_month=terms.hosting_usd or 0.0,
+        hosting_usd_per_month=terms.hosting or 0.0,
         interest_frac_per_year=(terms.interest_percent or 0.0) / 100,
         resale_frac=(terms.resale_percent or 0.0) / 100,
         life_months=int(terms.life_months or 1),

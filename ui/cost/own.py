@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Gpu, Offer
+from ui.cost.currency import Exchange
 from ui.cost.quotes import PER_GPU, Kind, Quote
 
-MOST_USD_PER_HOUR: Final = 1_000_000
+MOST_PER_HOUR: Final = 1_000_000
 MOST_CARDS: Final = 100_000
 
 
@@ -19,20 +20,20 @@ class OwnPrice:
         name: Free text, or an instance type of the table, which then tells card and count.
         gpu_id: The card; None where the name is to tell it.
         cards: Cards that the price is for.
-        usd_per_hour: For all of them together.
+        per_hour: For all of them together, in the currency that amounts are typed in.
     """
 
     name: str = ""
     gpu_id: str | None = None
     cards: int | None = 1
-    usd_per_hour: float | None = None
+    per_hour: float | None = None
 
 
 def problem_of(own: OwnPrice, offers: Iterable[Offer]) -> str | None:
     """What is missing or cannot be; words are `cost.own.problem.<code>`. None where it makes a quote."""
-    if own.usd_per_hour is None:
+    if own.per_hour is None:
         return "no_price"
-    if not 0 < own.usd_per_hour <= MOST_USD_PER_HOUR:
+    if not 0 < own.per_hour <= MOST_PER_HOUR:
         return "price"
     if own.gpu_id is None:
         return None if _named(own.name, offers) else "no_card"
@@ -41,10 +42,20 @@ def problem_of(own: OwnPrice, offers: Iterable[Offer]) -> str | None:
     return None
 
 
-def own_quote(own: OwnPrice, offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> Quote | None:
-    """The price as a quote of its own kind; None where `problem_of` names something."""
-    listed = tuple(offers)
-    if problem_of(own, listed) is not None or own.usd_per_hour is None:
+def own_quote(
+    own: OwnPrice, offers: Iterable[Offer], gpus: Mapping[str, Gpu], exchange: Exchange | None = None
+) -> Quote | None:
+    """The price as a quote of its own kind; None where `problem_of` names something or the rate is not known.
+
+    Args:
+        own: As typed.
+        offers: The table that instance types are looked up in.
+        gpus: Cards by id, described ones among them.
+        exchange: The currency; dollars by default.
+    """
+    listed, money = tuple(offers), exchange or Exchange()
+    usd_per_hour = money.usd(own.per_hour)
+    if problem_of(own, listed) is not None or usd_per_hour is None:
         return None
     offer = _named(own.name, listed) if own.gpu_id is None else None
     gpu_id = own.gpu_id if offer is None else offer.gpu_id
@@ -58,7 +69,7 @@ def own_quote(own: OwnPrice, offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -
         cards=own.cards if offer is None else offer.gpu_count,
         per_card=False,
         region="",
-        usd_per_hour=own.usd_per_hour,
+        usd_per_hour=usd_per_hour,
         date=None,
         source="",
     )

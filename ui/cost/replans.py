@@ -6,6 +6,7 @@ from json import loads
 from typing import Final
 
 from planner.estimate import plan
+from planner.hardware import Gpu
 from planner.issues import Issue, ScenarioError, Severity
 from planner.ledger import Category
 from planner.plan_types import Plan, Verdict
@@ -14,6 +15,7 @@ from planner.throughput.serving_speed import serving_speed
 from planner.throughput.training_speed import training_speed
 from planner.validation import parse_scenario
 from ui import answers
+from ui.catalog import described_cards, described_gpus
 from ui.document import Document, canonical, get, put_all
 
 CARD_LACKS: Final = frozenset({"dtype_unsupported", "attention_unsupported"})
@@ -74,6 +76,11 @@ class Replans:
         self._known: dict[tuple[str, int], Fit | Refusal] = {}
         self.planned = 0
 
+    @property
+    def described(self) -> dict[str, Gpu]:
+        """Cards that the question describes."""
+        return described_gpus(self._document)
+
     def on(self, gpu_id: str, devices: int) -> Fit | Refusal:
         """The job on `devices` of one card, as the runtime counts them."""
         key = (gpu_id, devices)
@@ -100,7 +107,9 @@ def on_cards(document: Document, gpu_id: str, devices: int) -> Document:
     the share to keep free stays.
     """
     margin = get(document, "hardware.margin_frac")
-    hardware = {"devices": [{"gpu": gpu_id, "count": devices}]}
+    card = described_cards(document).get(gpu_id)
+    row = {"gpu": gpu_id, "count": devices} | ({} if card is None else {"card": card})
+    hardware = {"devices": [row]}
     kept = {} if margin is None else {"margin_frac": margin}
     return put_all(document, {"hardware": hardware | kept, "parallel.data": None})
 

@@ -119,7 +119,7 @@ def _table_rows(text: str, layout: Layout) -> tuple[Row, ...]:
 
 def rows_of(given: Iterable[Quote], layout: Layout, planned: Replans) -> tuple[Row, ...]:
     """Prices put to a question, in the order given."""
-    gpus = answers.tables().gpus
+    gpus = dict(answers.tables().gpus) | planned.described
     return tuple(row_of(quote, gpus.get(quote.gpu_id or ""), layout, planned) for quote in given)
 
 

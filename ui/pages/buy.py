@@ -9,13 +9,15 @@ from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.answers import tables
 from ui.buy import wording
+from ui.buy.builds import in_dollars
 from ui.buy.classes import draw_classes
 from ui.buy.columns import Column, columns
 from ui.buy.editor import draw_builds, draw_terms
-from ui.buy.money import Terms, wrong_terms
+from ui.buy.money import Terms, terms_in_dollars, wrong_terms
 from ui.buy.state import builds, terms
 from ui.charts import buy_lines
 from ui.charts.buy_lines import Line
+from ui.cost.currency import exchange, said
 from ui.cost.quotes import quotes
 from ui.cost.refreshed import refreshed_quotes
 from ui.pages.frame import Frame, begin, plot
@@ -35,9 +37,12 @@ def draw() -> None:
         st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
         draw_problems(frame)
         return
-    today, given = datetime.now(UTC).date(), terms()
+    today, money = datetime.now(UTC).date(), exchange()
+    given = terms_in_dollars(terms(), money)
     prices = (*refreshed_quotes(), *quotes(tables().offers))
-    found = columns(builds(), frame.document, given, prices, today)
+    found = columns(
+        {line: in_dollars(one, money) for line, one in builds().items()}, frame.document, given, prices, today
+    )
     with st.container(key="stale" if frame.stale else "current"):
         _verdict(frame, frame.plan, found, given)
         _table(found, words)
@@ -55,7 +60,8 @@ def draw() -> None:
             st.html(f'<div class="p m">{parts.bullets(lines)}</div>')
         with st.container(key="buyclasses", gap="xsmall"):
             draw_classes(words)
-        st.html(f'<div class="foot">{words.html("buy.foot")}</div>')
+        foot = words.sentences(text for text in (words("buy.foot"), said(money, words)) if text)
+        st.html(f'<div class="foot">{foot}</div>')
 
 
 def _verdict(frame: Frame, plan: Plan, found: tuple[Column, ...], given: Terms) -> None:

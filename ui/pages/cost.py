@@ -22,6 +22,7 @@ from ui.cost.refresh_panel import draw_refresh
 from ui.cost.refreshed import refreshed_quotes
 from ui.cost.replans import replans
 from ui.cost.rows import Row, rows_of, table_rows
+from ui.document import Document
 from ui.names import card_name
 from ui.numbers import DASH, gib1, whole
 from ui.pages.cost_own import draw_own_prices, own_quotes
@@ -73,7 +74,7 @@ def draw() -> None:
         return
     plan = frame.plan
     today = datetime.now(UTC).date()
-    own = rows_of(own_quotes(), layout_of(plan), replans(frame.document))
+    own = rows_of(own_quotes(frame.document), layout_of(plan), replans(frame.document))
     fetched = rows_of(refreshed_quotes(), layout_of(plan), replans(frame.document))
     rows = (*table_rows(frame.document, plan), *fetched, *own)
     kind = Kind(st.session_state.get("cost_kind") or Kind.ON_DEMAND)
@@ -87,7 +88,7 @@ def draw() -> None:
             with st.container(key="short", gap="xsmall"):
                 _short(of_kind, words)
         _list(of_kind, rows, kind, today, words)
-        _own(plan, kind, words)
+        _own(plan, frame.document, kind, words)
         with st.expander(words("cost.refresh.title"), key="refresh"):
             draw_refresh(words)
         with st.container(key="split2"):
@@ -194,16 +195,16 @@ def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: d
     )
 
 
-def _own(plan: Plan, kind: Kind, words: Words) -> None:
+def _own(plan: Plan, document: Document, kind: Kind, words: Words) -> None:
     """The user's own prices: in the open where they are what is ranked, else folded away."""
     title, note = words("cost.own.title"), words("cost.own.note")
     if kind is Kind.OWN:
         st.html(parts.section(title, note))
-        draw_own_prices(plan, words)
+        draw_own_prices(plan, document, words)
         return
     with st.expander(title, key="own"):
         st.html(f'<div class="p m">{escaped(note)}</div>')
-        draw_own_prices(plan, words)
+        draw_own_prices(plan, document, words)
 
 
 def _column(name: str, words: Words) -> Any:

@@ -7,14 +7,16 @@ import streamlit as st
 
 from planner.plan_types import Plan
 from ui.answers import tables
-from ui.catalog import gpu_labels
+from ui.catalog import described_cards, described_gpus, gpu_labels
+from ui.cost.currency import draw_currency, exchange
 from ui.cost.own import OwnPrice, own_quote, problem_of
 from ui.cost.quotes import Quote
+from ui.document import Document
 from ui.words import Words
 
 _PRICES: Final = "cost_own_prices"
 _NEXT: Final = "cost_own_next"
-FIELDS: Final = ("gpu_id", "name", "cards", "usd_per_hour")
+FIELDS: Final = ("gpu_id", "name", "cards", "per_hour")
 BY_NAME: Final = ""
 
 
@@ -24,20 +26,26 @@ def own_prices() -> dict[int, OwnPrice]:
     return found
 
 
-def own_quotes() -> tuple[Quote, ...]:
-    """The lines that make a price."""
+def own_quotes(document: Document) -> tuple[Quote, ...]:
+    """The lines that make a price, in dollars.
+
+    Args:
+        document: The open question, which may describe cards.
+    """
     known = tables()
-    made = (own_quote(own, known.offers, known.gpus) for own in own_prices().values())
+    gpus = dict(known.gpus) | described_gpus(document)
+    made = (own_quote(own, known.offers, gpus, exchange()) for own in own_prices().values())
     return tuple(quote for quote in made if quote is not None)
 
 
-def draw_own_prices(plan: Plan, words: Words) -> None:
-    """A line of widgets a price, what is wrong with it, and a button for one more."""
+def draw_own_prices(plan: Plan, document: Document, words: Words) -> None:
+    """The currency, a line of widgets a price, what is wrong with it, and a button for one more."""
     prices = own_prices()
+    draw_currency(words, "cost")
     offers = tables().offers
     with st.container(key="ownprices", gap="small"):
         for position, (line, own) in enumerate(prices.items(), start=1):
-            _line(line, position, own, words)
+            _line(line, position, own, document, words)
             problem = problem_of(own, offers)
             if problem is not None:
                 tone = "m" if problem == "no_price" else "bad"
@@ -47,19 +55,21 @@ def draw_own_prices(plan: Plan, words: Words) -> None:
             st.button(words("cost.own.add"), type="tertiary", key="own_add", on_click=_add, args=(plan,))
 
 
-def _line(line: int, position: int, own: OwnPrice, words: Words) -> None:
-    labels = gpu_labels()
+def _line(line: int, position: int, own: OwnPrice, document: Document, words: Words) -> None:
+    described = {name: words("buy.described", name=name) for name in described_cards(document)}
+    labels = described | gpu_labels()
+    kept = [own.gpu_id] if own.gpu_id and own.gpu_id not in labels else []
 
     def label(name: str) -> str:
-        text = words(f"cost.own.{name}")
+        text = words(f"cost.own.{name}", money=exchange().sign)
         return text if position == 1 else words("cost.own.of", label=text, n=position)
 
     visible: Any = "visible" if position == 1 else "collapsed"
     with st.container(key=f"ownrow_{line}", horizontal=True, vertical_alignment="bottom", gap="small"):
         st.selectbox(
             label("gpu"),
-            [BY_NAME, *labels],
-            format_func=lambda gpu_id: labels.get(gpu_id, words("cost.own.by_name")),
+            [BY_NAME, *labels, *kept],
+            format_func=lambda gpu_id: labels.get(gpu_id, gpu_id) or words("cost.own.by_name"),
             label_visibility=visible,
             width=210,
             **_bound(line, "gpu_id", own.gpu_id or BY_NAME),
@@ -82,14 +92,14 @@ def _line(line: int, position: int, own: OwnPrice, words: Words) -> None:
             **_bound(line, "cards", own.cards),
         )
         st.number_input(
-            label("usd"),
+            label("per_hour"),
             min_value=0.0,
             value=None,
             step=0.1,
             format="%.2f",
             label_visibility=visible,
             width=150,
-            **_bound(line, "usd_per_hour", own.usd_per_hour),
+            **_bound(line, "per_hour", own.per_hour),
         )
         st.button(
             words("cost.own.remove", n=position),
@@ -122,7 +132,7 @@ def _add(plan: Plan) -> None:
     line = st.session_state.get(_NEXT, 0)
     st.session_state[_NEXT] = line + 1
     first = plan.resolved.hardware.devices[0].gpu
-    known = first if first in gpu_labels() else None
+    known = first if first in gpu_labels() or plan.resolved.hardware.devices[0].card is not None else None
     own_prices()[line] = OwnPrice(gpu_id=known, cards=plan.resolved.hardware.num_devices)
 
 

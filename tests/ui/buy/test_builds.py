@@ -20,7 +20,7 @@ def gpu(gpu_id: str) -> Gpu:
 
 def price(*cards: tuple[str, int], typed: float | None = None) -> Known | None:
     counted = tuple((gpu(name), count) for name, count in cards)
-    return price_of(Build(gpu_id="x", price_usd=typed), counted, answers.tables().nodes)
+    return price_of(Build(gpu_id="x", price=typed), counted, answers.tables().nodes)
 
 
 def test_a_whole_server_has_its_own_price_and_power() -> None:
@@ -92,8 +92,8 @@ def test_rows_of_a_described_card_carry_the_description() -> None:
         (Build(gpu_id="l4-24gb", count=None), "count"),
         (Build(gpu_id="l4-24gb", count=0), "count"),
         (Build(gpu_id="gone"), "card"),
-        (Build(price_usd=-1), "price_usd"),
-        (Build(rent_usd_per_hour=float("nan")), "rent_usd_per_hour"),
+        (Build(price=-1), "price"),
+        (Build(rent_per_hour=float("nan")), "rent_per_hour"),
         (Build(power_w=float("inf")), "power_w"),
     ],
 )

@@ -23,7 +23,7 @@ def with_term(name: str, value: Any) -> Terms:
 
 
 def test_per_cents_reach_the_planner_as_shares() -> None:
-    found = costs_of(PRICE, POWER, RENT, RATE, Terms(hosting_usd=100))
+    found = costs_of(PRICE, POWER, RENT, RATE, Terms(hosting=100))
     own = Ownership(
         purchase_usd=100_000,
         power_w=5_000,

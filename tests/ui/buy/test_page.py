@@ -67,7 +67,7 @@ def test_a_fourth_build_is_the_last_one_and_can_go_again() -> None:
 
 def test_what_is_typed_counts() -> None:
     page = opened()
-    page.number_input(key="buy_1_price_usd").set_value(1000.0)
+    page.number_input(key="buy_1_price").set_value(1000.0)
     page.number_input(key="buy_1_power_w").set_value(1.0)
     text = html(checked(page.run()))
     assert "as typed" in text
@@ -110,8 +110,8 @@ def test_a_described_card_can_be_bought() -> None:
     assert "8 × next card" in text or "2 × next card" in text
     assert "4.8 kW" in text
     assert "no purchase price is known of all its cards" in text
-    page.number_input(key="buy_0_price_usd").set_value(200_000.0)
-    page.number_input(key="buy_0_rent_usd_per_hour").set_value(30.0)
+    page.number_input(key="buy_0_price").set_value(200_000.0)
+    page.number_input(key="buy_0_rent_per_hour").set_value(30.0)
     assert "$200,000" in html(checked(page.run()))
 
 

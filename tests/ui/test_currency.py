@@ -1,0 +1,97 @@
+"""Amounts typed in another currency count at the user's own rate, and not without one."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.buy.test_page import opened as opened_buy
+from tests.ui.conftest import checked, headline, html
+from tests.ui.test_cost_page import opened as opened_cost
+from ui import answers
+from ui.buy.builds import Build, in_dollars
+from ui.buy.money import Terms, terms_in_dollars
+from ui.cost.currency import Exchange, said
+from ui.cost.own import OwnPrice, own_quote
+from ui.document import put
+from ui.examples import default_document
+from ui.words import words_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CNY = Exchange(code="CNY", usd_per_unit=0.14, dated=date(2026, 11, 30))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
+
+
+def test_the_articles_yuan_an_hour_in_dollars() -> None:
+    tables = answers.tables()
+    own = OwnPrice(gpu_id="a100-sxm-80gb", cards=8, per_hour=298)
+    made = own_quote(own, tables.offers, tables.gpus, CNY)
+    assert made is not None
+    assert made.usd_per_hour == pytest.approx(41.72)
+    assert own_quote(own, tables.offers, tables.gpus, Exchange(code="CNY")) is None
+    assert said(CNY, words_for("en")) == "Typed amounts: 1 CNY = $0.14, 30 Nov 2026."
+
+
+@pytest.mark.parametrize("rate", [None, 0.0, -1.0, float("nan"), float("inf"), 2e6])
+def test_a_rate_that_cannot_be_turns_nothing_into_dollars(rate: float | None) -> None:
+    wrong = Exchange(code="EUR", usd_per_unit=rate)
+    assert not wrong.is_known
+    assert wrong.usd(10) is None
+    assert Exchange(usd_per_unit=rate).usd(10) == 10
+
+
+def test_builds_and_terms_are_turned_but_not_power() -> None:
+    build = in_dollars(Build(price=100, rent_per_hour=10, power_w=500), CNY)
+    assert (build.price, build.rent_per_hour, build.power_w) == pytest.approx((14, 1.4, 500))
+    terms = terms_in_dollars(Terms(per_kwh=1, hosting=1000), CNY)
+    assert (terms.per_kwh, terms.hosting, terms.use_percent) == pytest.approx((0.14, 140, 60))
+
+
+def test_the_cost_page_takes_yuan() -> None:
+    page = opened_cost()
+    page.selectbox(key="currency_cost_code").set_value("CNY")
+    page.button(key="own_add").click()
+    checked(page.run())
+    page.selectbox(key="own_0_gpu_id").set_value("a100-sxm-80gb")
+    page.number_input(key="own_0_per_hour").set_value(298.0)
+    page.segmented_control(key="cost_kind").set_value("own")
+    text = html(checked(page.run()))
+    assert "Amounts typed in CNY count once its rate is given" in text
+    assert headline(page) == "No prices of your own yet"
+    page.number_input(key="currency_cost_usd_per_unit").set_value(0.14)
+    text = html(checked(page.run()))
+    assert "count once its rate" not in text
+    assert "$42" in text
+
+
+def test_the_buy_page_takes_the_same_currency() -> None:
+    page = opened_buy()
+    page.selectbox(key="currency_buy_code").set_value("EUR")
+    checked(page.run())
+    page.number_input(key="currency_buy_usd_per_unit").set_value(1.1)
+    page.number_input(key="buy_1_price").set_value(100_000.0)
+    text = html(checked(page.run()))
+    assert "$110,000" in text
+    assert "1 EUR = $1.1" in text
+
+
+def test_a_price_of_ones_own_for_a_described_card() -> None:
+    card = {"memory_gib": 288, "like": "h200-sxm-141gb"}
+    page = opened_cost(
+        put(default_document(), "hardware.devices", [{"gpu": "next card", "count": 6, "card": card}])
+    )
+    page.button(key="own_add").click()
+    checked(page.run())
+    page.number_input(key="own_0_per_hour").set_value(12.0)
+    page.segmented_control(key="cost_kind").set_value("own")
+    checked(page.run())
+    assert "6 × next card" in html(page)
+    assert "$12" in headline(page)
