@@ -227,6 +227,7 @@ def _cache(plan: Plan, _tables: Tables) -> Iterator[Rule]:
     token = sum(
         shape.token_bytes(kind, asked.kv_cache_v or kind) * count
         for shape, count in model_shapes(model, model.layers, 1).items()
+        if not shape.ring
     )
     symbols = {"t": tokens, "h": model.hidden_size, "L": layers, "e": HALF}
     said = 2 * tokens * model.hidden_size * layers * HALF

@@ -30,6 +30,7 @@ class CacheShape:
         state: Elements of a recurrent state per sequence.
         conv: Elements of a convolution state per sequence.
         window: Tokens a windowed layer sees, None for all.
+        ring: Only the window is kept, beside compressed entries of what lies before it.
     """
 
     kind: AttentionKind
@@ -39,6 +40,7 @@ class CacheShape:
     state: int = 0
     conv: int = 0
     window: int | None = None
+    ring: bool = False
 
     def token_bytes(self, key_format: str, value_format: str, index_format: str = "bf16") -> float:
         """Bytes of one token in this layer; 0 where the cache does not grow."""
@@ -75,6 +77,26 @@ def cache_shape(layer: Layer, tensor: int) -> CacheShape:
         latent = shape.kv_lora_rank + shape.qk_rope_head_dim
         return CacheShape(kind=shape.kind, key=latent, index=shape.index_head_dim)
     return _head_shape(shape, tensor)
+
+
+def cache_shapes(layer: Layer, tensor: int) -> tuple[CacheShape, ...]:
+    """The caches of a layer. DeepSeek-V4 has two: the window, and one entry for so many tokens before it.
+
+    Key and value are one tensor there, and its one head is whole on every rank.
+    """
+    shape = layer.attention
+    if not shape.kv_tied:
+        return (cache_shape(layer, tensor),)
+    window = CacheShape(kind=shape.kind, key=shape.head_dim, window=shape.window, ring=True)
+    ratio = shape.compress_ratio
+    if not ratio:
+        return (window,)
+    entries = CacheShape(
+        kind=AttentionKind.FULL,
+        key=ceil_div(shape.head_dim, ratio),
+        index=ceil_div(shape.index_head_dim, ratio),
+    )
+    return window, entries
 
 
 def _head_shape(shape: Attention, tensor: int) -> CacheShape:
@@ -118,6 +140,8 @@ def shapes_by_count(
     counts: dict[CacheShape, int] = {}
     for layer, times in counted(layers):
         mla = layer.attention.kind is AttentionKind.MLA
-        shape = expanded_mla_shape(layer, tensor) if mla and expand_mla else cache_shape(layer, tensor)
-        counts[shape] = counts.get(shape, 0) + times
+        expanded = mla and expand_mla
+        shapes = (expanded_mla_shape(layer, tensor),) if expanded else cache_shapes(layer, tensor)
+        for shape in shapes:
+            counts[shape] = counts.get(shape, 0) + times
     return {shape: count for shape, count in counts.items() if shape.kind is not AttentionKind.NONE}

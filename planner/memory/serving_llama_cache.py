@@ -54,7 +54,11 @@ def cells_of(shape: CacheShape, scenario: Scenario, model: ModelSpec) -> int:
     context.
     """
     context = context_of(scenario, model)
-    if shape.window is None or shape.kind not in WINDOWED or not caps_windows(scenario, model):
+    if (
+        shape.window is None
+        or shape.kind not in WINDOWED
+        or not (shape.ring or caps_windows(scenario, model))
+    ):
         return context
     slots = sequences_of(scenario)
     own = round_up(ceil_div(context, slots), CELL_STEP)

@@ -20,10 +20,17 @@ PAD_LIMIT_LATER = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Layers that take blocks together."""
+    """Layers that take blocks together.
+
+    Attributes:
+        kind: What they do.
+        window: Tokens they see, None for all.
+        block_tokens: Tokens of one of their blocks, if other than the pool's.
+    """
 
     kind: AttentionKind
     window: int | None = None
+    block_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +58,10 @@ class PagedPool:
 
     @property
     def token_bytes(self) -> float:
-        """Pool bytes per token as the engine prints its tokens: pool / groups."""
+        """Pool bytes per token as the engine prints its tokens: pool / groups; of unequal blocks what grows."""
+        unequal = [group.block_tokens for group in self.groups if group.block_tokens]
+        if unequal:
+            return sum(self.block_bytes / tokens for tokens in unequal)
         return self.block_bytes * len(self.groups) / self.block_tokens
 
     def blocks_of(self, group: Group, context: int) -> int:
@@ -59,7 +69,7 @@ class PagedPool:
         if group.kind in STATEFUL:
             return 1
         if group.window is None:
-            return ceil_div(context, self.block_tokens)
+            return ceil_div(context, group.block_tokens or self.block_tokens)
         if group.kind is AttentionKind.CHUNKED:
             return ceil_div(min(group.window + self.batched_tokens, context), self.block_tokens)
         return ceil_div(min(group.window - 1 + self.batched_tokens, context), self.block_tokens) + 1
@@ -105,6 +115,8 @@ def paged_pool(
         pad_limit: Ratio of layer counts below which the larger is the group size.
     """
     per_token = {shape: shape.token_bytes(key_format, value_format) for shape in shapes}
+    if any(shape.ring for shape in shapes):
+        return _beside_windows(shapes, per_token, block_tokens, batched_tokens)
     states = [shape for shape in shapes if shape.kind in STATEFUL]
     block = max(block_tokens, _block_for_states(states, per_token, block_tokens))
     counts = _kind_counts(shapes, hybrid=hybrid)
@@ -128,6 +140,26 @@ def paged_pool(
     groups = tuple(group for group, count in counts.items() for _ in range(ceil_div(count, size)))
     return PagedPool(
         block_tokens=block, group_layers=size, page_bytes=page, groups=groups, batched_tokens=batched_tokens
+    )
+
+
+def _beside_windows(
+    shapes: dict[CacheShape, int], per_token: dict[CacheShape, float], block_tokens: int, batched_tokens: int
+) -> PagedPool:
+    """Windows beside compressed entries: pages of one size, so that a page of entries spans more tokens."""
+    ring = sum(per_token[shape] * count for shape, count in shapes.items() if shape.ring)
+    growing = sum(per_token[shape] * count for shape, count in shapes.items() if not shape.ring)
+    page = ceil(ring * block_tokens)
+    window = max(shape.window or 0 for shape in shapes if shape.ring)
+    groups = [Group(kind=AttentionKind.SLIDING, window=window)]
+    if growing:
+        groups.append(Group(kind=AttentionKind.FULL, block_tokens=max(1, int(page // growing))))
+    return PagedPool(
+        block_tokens=block_tokens,
+        group_layers=1,
+        page_bytes=page,
+        groups=tuple(groups),
+        batched_tokens=batched_tokens,
     )
 
 

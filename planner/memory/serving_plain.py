@@ -153,7 +153,7 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
         else:
             length = (
                 min(asked.context_tokens, shape.window or asked.context_tokens)
-                if caps
+                if caps or shape.ring
                 else asked.context_tokens
             )
             saved = 0 if shape.window else common.saved_blocks(asked.sequences, page)
@@ -178,6 +178,11 @@ def cross_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Dem
     return entries
 
 
+def ring_bytes(shapes: dict[CacheShape, int], key: str, value: str) -> float:
+    """Windows that a sequence keeps beside compressed entries."""
+    return sum(n * (s.window or 0) * s.token_bytes(key, value) for s, n in shapes.items() if s.ring)
+
+
 def no_rule(_share: Share, _ledger: Ledger, _scenario: Scenario, _tables: Tables) -> int | None:
     """No budget: the cache grows with the load until the card is full."""
     return None
@@ -191,8 +196,9 @@ def dynamic_answer(
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
     key, value = kv_formats(scenario)
     shapes = model_shapes(model, share.layers, share.tensor)
-    token = sum(n * s.token_bytes(key, value) for s, n in shapes.items())
+    token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if not s.ring)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
+    state += round(ring_bytes(shapes, key, value))
     taken = ledger.peak()[1]
     caches = ledger.total(*KV_NAMES, STATE_NAME)
     usable = usable_bytes(share)

@@ -10,6 +10,7 @@ from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, version_of, workload_tokens
 from planner.memory.serving_paged import PagedPool
+from planner.memory.serving_plain import ring_bytes
 from planner.memory.serving_sharing import common_of, pool_common
 from planner.memory.serving_vllm import budget_bytes, inside_names, vllm_pool
 from planner.model.spec import ModelSpec
@@ -184,7 +185,9 @@ def sglang_answer(
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
     shapes = model_shapes(model, share.layers, share.tensor)
     key = scenario.serving.kv_cache or "bf16"
-    token = sum(n * s.token_bytes(key, scenario.serving.kv_cache_v or key) for s, n in shapes.items())
+    value = scenario.serving.kv_cache_v or key
+    token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if not s.ring)
+    ring = ring_bytes(shapes, key, value)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     pool = ledger.total(*CACHES) if available is None else max(0, available)
     caches = round(pool / (1 + STATE_RATIO)) if state else pool
@@ -202,7 +205,9 @@ def sglang_answer(
         pool_bytes=round(tokens * token),
         tokens=tokens,
         longest_tokens=min(tokens, asked.longest_tokens),
-        concurrency=min(common.fitting(tokens, context, common.tokens), float(slots)),
+        concurrency=min(
+            common.fitting(tokens, context + (ring / token if token else 0), common.tokens), float(slots)
+        ),
         reserves_bytes=taken,
         state_pool_bytes=slots * state,
         state_slots=slots if state else 0,

@@ -35,6 +35,9 @@ def rope_entries(share: Share, model: ModelSpec, width_bytes: int) -> list[Entry
     width = round(shape.head_dim * fraction) if isinstance(fraction, int | float) else shape.head_dim
     if shape.kind is AttentionKind.MLA:
         width = shape.qk_rope_head_dim
+    elif shape.kv_tied:
+        turned = _text_value(model, "qk_rope_head_dim")
+        width = turned if isinstance(turned, int) else width
     symbols: tuple[Symbol, ...] = (("P", positions), ("s", _scale(model)), ("d", width), ("w", width_bytes))
     formula = "P*s*d*w"
     if model.model_type in TWO_TABLES or _text_value(model, "rope_local_base_freq") is not None:

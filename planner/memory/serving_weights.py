@@ -159,9 +159,14 @@ def embedding_elements(model: ModelSpec, tensor: int) -> int:
 
 
 def edge_elements(
-    elements: Elements, share: Share, model: ModelSpec, plain: WeightFormat, wide: int | None = None
+    elements: Elements,
+    share: Share,
+    model: ModelSpec,
+    plain: WeightFormat,
+    tables: WeightFormat,
+    wide: int | None = None,
 ) -> None:
-    """Add what lies outside the layers: embedding, positions, last norm, head, towers.
+    """Add what lies outside the layers: embedding, positions, last norm, head, towers, tables.
 
     The head is divided over `wide` ranks where that is given.
 
@@ -174,7 +179,8 @@ def edge_elements(
         add(elements, Part.EMBEDDING, plain, model.position_params)
         for block in model.blocks:
             if block.counted and block.stage == "first":
-                add(elements, Part.OTHER, plain, block_elements(block, model, tensor))
+                kind, ranks = (tables, wide or tensor) if block.table else (plain, tensor)
+                add(elements, Part.OTHER, kind, block_elements(block, model, ranks))
     if not share.holds_head:
         return
     add(elements, Part.NORM, plain, model.final_norm_params)
@@ -189,7 +195,9 @@ def edge_elements(
 
 
 def block_elements(block: Block, model: ModelSpec, tensor: int) -> int:
-    """A part counted as one piece on one rank: engines divide vision towers, and keep projectors whole."""
+    """A part counted as one piece on one rank: vision towers and tables are divided, projectors kept whole."""
+    if block.table:
+        return ceil_div(block.params, tensor)
     if tensor == 1 or block.name != VISION_TOWER:
         return block.params
     divided = _tower_mlp_frac(model) if model.model_type in TOWER_MLP_ONLY else 1.0
@@ -245,7 +253,7 @@ def engine_elements(
         layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
     for layer, times in counted(share.encoder_layers):
         layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
-    edge_elements(elements, share, model, plain, wide)
+    edge_elements(elements, share, model, plain, base, wide)
     return elements
 
 

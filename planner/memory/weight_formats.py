@@ -152,8 +152,10 @@ def served_experts(weights: str, model: ModelSpec) -> str | None:
         weights: Format the model is served in; another than the declared one holds for experts too.
         model: The model; DeepSeek-V4's configs name 4-bit experts beside 8-bit linears in `expert_dtype`.
     """
-    own = weights == declared_format(model) and config_value(model, "expert_dtype") == "fp4"
-    return "mxfp4" if own else None
+    quantization = config_value(model, "quantization_config")
+    within = quantization.get("expert_dtype") if isinstance(quantization, dict) else None
+    own = "fp4" in {config_value(model, "expert_dtype"), within}
+    return "mxfp4" if own and weights == declared_format(model) else None
 
 
 def _packed_group(quantization: dict[str, object]) -> dict[str, object]:

@@ -48,6 +48,7 @@ _TEXT_TYPES = {
     "llama4": "llama4_text",
     "gemma4": "gemma4_text",
     "glm5_next": "glm5_next_text",
+    "deepseek_v41": "deepseek_v41_text",
     "step3p7": "step3p5",
     "minimax_m3_vl": "minimax_m3_vl_text",
     "mistral_large4": "mistral_large4_text",

@@ -75,6 +75,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "qwen3_5_moe": Wrapper(text="qwen3_5_moe_text", tower="qwen3_5_moe"),
     "kimi_vl": Wrapper(text="deepseek_v3", tower="moonvit", projector=vision.kimi_vl_projector),
     "glm5_next": Wrapper(text="glm5_next_text", tower="glm5_next_vision"),
+    "deepseek_v41": Wrapper(text="deepseek_v41_text", tower="deepseek_v41_vision"),
     "kimi_k25": Wrapper(tower="kimi_k25_vision", projector=vision.kimi_k25_projector),
     "kimi_k3": Wrapper(text="kimi_linear", tower="kimi_k25_vision", projector=vision.kimi_k25_projector),
     "step3p7": Wrapper(text="step3p5", tower="step3p5_vision", projector=vision.step_linear, flat=True),

@@ -129,6 +129,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "gemma3n_text",
         "gemma4_text",
     ),
+    "deepseek_v41": ("deepseek_v41_text",),
     "nas": ("nemotron-nas",),
     "encoders": (
         "bert",
@@ -181,6 +182,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "qwen3_5_moe",
         "kimi_vl",
         "glm5_next",
+        "deepseek_v41",
         "kimi_k25",
         "kimi_k3",
         "step3p7",

@@ -216,12 +216,14 @@ class Block:
         params: Elements.
         stage: Whether it lives with the first or the last pipeline stage.
         counted: False for parts that are in the checkpoint but not in the class (MTP); not in `params_total`.
+        table: Rows that are looked up, divided over ranks and stored in the checkpoint's own format.
     """
 
     name: str
     params: int
     stage: str = "first"
     counted: bool = True
+    table: bool = False
 
 
 class Structure(StrEnum):
@@ -309,12 +311,12 @@ class ModelSpec:
 
     @property
     def params_active(self) -> int:
-        """Parameters one token touches: everything but the routed experts that it does not visit.
+        """Parameters one token touches: everything but routed experts it does not visit, and tables' other rows.
 
         Embeddings, head and vision tower count whole, as in the catalog; makers often leave them out.
         """
         idle = sum(layer.idle_expert_params * count for layer, count in self.distinct_layers())
-        return self.params_total - idle
+        return self.params_total - idle - sum(block.params for block in self.blocks if block.table)
 
     def distinct_layers(self) -> list[tuple[Layer, int]]:
         """Each layer object, encoder first, and how often it occurs; equal layers share objects."""

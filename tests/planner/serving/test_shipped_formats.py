@@ -21,6 +21,7 @@ SHIPPED = {
     "deepseek-ai/DeepSeek-V3.2": "fp8",
     "deepseek-ai/DeepSeek-V4-Flash": "fp8",
     "deepseek-ai/DeepSeek-V4-Pro": "fp8",
+    "deepseek-ai/DeepSeek-V4.1-Flash": "fp8",
     "moonshotai/Kimi-K2-Instruct": "fp8",
     "moonshotai/Kimi-K2.5": "int4",
     "moonshotai/Kimi-K3": "mxfp4",
