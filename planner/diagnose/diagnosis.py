@@ -14,7 +14,12 @@ from planner.diagnose.scan import Reading, read_whole
 from planner.diagnose.tensors import Match, Tensor, is_small, matches, named, tensors_of
 from planner.ledger import Layer, Phase
 from planner.plan_types import DevicePlan, Plan
+from planner.units import MIB
 
+UNFUSED: Final = ("_foreach", "_multi_tensor", "_single_tensor", "denom = ")
+"""Signs that the optimizer's step runs tensor by tensor or list by list: the fused one has no such lines."""
+ENGINE_SPARE_BYTES: Final = 457 * MIB
+"""What Ollama leaves free on a CUDA card."""
 WRAPPERS: Final = frozenset({"vllm_load"})
 CONSEQUENCES: Final = frozenset({"host_signal", "torch_driver", "nvml_lost"})
 """Often the echo of a failure that is told in full elsewhere in the text."""
@@ -107,7 +112,7 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
     cached = unallocated_of(record) if record is not None else None
     figures = {"request": request, "free": free, "unallocated": cached.bytes if cached else None}
     late = reading.steps >= LATE_STEPS
-    foreach = any("_foreach" in line or "_multi_tensor" in line for line in reading.context)
+    foreach = any(mark in line for line in reading.context for mark in UNFUSED)
     return Diagnosis(
         reading=reading,
         record=record,
@@ -220,8 +225,12 @@ def _plan_bytes(phase: str | None, device: DevicePlan | None) -> int | None:
 
 
 def _figures(record: Record | None, cause: Why, plan: Plan | None) -> tuple[tuple[str, Fact], ...]:
-    """What follows from the record and the plan together."""
-    if record is None or plan is None:
+    """What follows from the record, by itself and together with the plan."""
+    if record is None:
+        return ()
+    if cause.cause is Cause.ENGINE_MINIMUM and (least := _engine_minimum(record)) is not None:
+        return (("minimum_bytes", least),)
+    if plan is None:
         return ()
     if cause.cause is Cause.CONFIG_AUTO:
         h = plan.model.hidden_size
@@ -239,3 +248,18 @@ def _figures(record: Record | None, cause: Why, plan: Plan | None) -> tuple[tupl
         ]
         return (*found, ("pool_frac", share)) if share is not None else tuple(found)
     return ()
+
+
+def _engine_minimum(record: Record) -> int | None:
+    """What Ollama must find free before it puts one layer on a card; None where the line lacks a part.
+
+    Overhead, projector with its graph, the larger graph, a spare of 457 MiB and two layers; a layer is its weights and
+    its share of the cache. Ollama 0.7 `llm/memory.go`, `EstimateGPULayers`; `discover/gpu.go`, `cudaMinimumMemory`.
+    """
+    layers = record.number("layers_model")
+    needed = [record.bytes(name) for name in ("weights", "graph", "graph_partial")]
+    if layers is None or layers < 2 or any(size is None for size in needed):
+        return None
+    weights, *graphs = (size or 0 for size in needed)
+    beside = sum(record.bytes(name) or 0 for name in ("overhead", "projector", "projector_graph"))
+    return beside + max(graphs) + ENGINE_SPARE_BYTES + 2 * round(weights / (layers - 1))

@@ -150,7 +150,7 @@ def fixes_for(
         tensor: What was asked for.
         plan: The open plan; without one the changes that are usual for such a failure are named.
         late: Whether many steps had gone well before.
-        foreach: Whether the traceback shows the optimizer's foreach step, whatever the plan says.
+        foreach: Whether the traceback shows an optimizer's step that is not fused, whatever the plan says.
         figures: `request`, `free` and `unallocated` of the message, in bytes.
     """
     codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, late=late)))

@@ -71,6 +71,8 @@ def _why_key(found: Diagnosis) -> str:
             return "kv_needed"
         if record.fact("kv_tokens") is not None:
             return "kv_tokens"
+    if found.why.cause is Cause.ENGINE_MINIMUM and "minimum_bytes" in dict(found.figures):
+        return "engine_minimum_known"
     return found.why.cause.value
 
 
@@ -102,6 +104,7 @@ def _facts(found: Diagnosis) -> dict[str, str]:
         **counted,
         "others": gib2(others),
         "cached": DASH if cached is None else gib2(cached),
+        "minimum": gib2(int(values["minimum_bytes"])) if "minimum_bytes" in values else DASH,
         "needs": gib2(int(values["needs_bytes"])) if "needs_bytes" in values else DASH,
         "reserves": gib2(int(values["reserves_bytes"])) if "reserves_bytes" in values else DASH,
     }
