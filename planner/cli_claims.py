@@ -73,6 +73,8 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "symbols": dict(figure.symbols),
         "detail": figure.detail,
         "reference": figure.reference,
+        "low": figure.low,
+        "high": figure.high,
     }
 
 
@@ -88,7 +90,7 @@ def _table(figures: Sequence[tuple[Figure, str]]) -> Iterable[str]:
         [
             f"{row.upper()} {figure.detail or figure.name.replace('_', ' ')}".strip(),
             "-" if figure.said is None else _value(figure.said, figure),
-            _value(figure.found, figure),
+            _value(figure.found, figure) + _band(figure),
             _off(figure),
         ]
         for figure, row in figures
@@ -96,6 +98,12 @@ def _table(figures: Sequence[tuple[Figure, str]]) -> Iterable[str]:
     head, *lines = table(HEAD, rows)
     workings = [_working(figure) for figure, _ in figures]
     return [head, *(f"{line}  {working}".rstrip() for line, working in zip(lines, workings, strict=True))]
+
+
+def _band(figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f" ({_value(figure.low, figure)} to {_value(figure.high, figure)})"
 
 
 def _value(value: float, figure: Figure) -> str:

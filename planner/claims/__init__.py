@@ -3,7 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from planner.claims import allocator, cost, formats, pipelines, serving, settings, speed, training
+from planner.claims import (
+    allocator,
+    clouds,
+    cost,
+    formats,
+    network,
+    pipelines,
+    serving,
+    settings,
+    speed,
+    training,
+)
 from planner.claims import bytes_per_parameter as states
 from planner.claims.types import Claim, Figure, Outcome
 from planner.hardware import Tables
@@ -49,9 +60,9 @@ CLAIMS: Final[Mapping[str, Callable[[Tables], Claim]]] = {
     "g35": serving.g35,
     "g36": training.g36,
     "e1": cost.e1,
-    "e2": cost.e2,
+    "e2": clouds.e2,
     "e3": cost.e3,
     "e4": cost.e4,
     "e5": speed.e5,
-    "e6": speed.e6,
+    "e6": network.e6,
 }

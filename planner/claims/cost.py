@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from planner.claims.bytes_per_parameter import BILLION, LLAMA_2_70B
-from planner.claims.speed import speed_of
-from planner.claims.training import full_training
+from planner.claims.bytes_per_parameter import BILLION
 from planner.claims.types import Claim, Figure, Outcome, worked
 from planner.cost.buy_or_rent import Ownership, Rent, buy_or_rent
-from planner.cost.run_cost import machines_for, run_cost
 from planner.hardware import Gpu, Offer, Tables
 from planner.throughput.links import node_of
 from planner.units import GB
@@ -24,7 +21,7 @@ H100: Final = "h100-sxm-80gb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class CloudRow:
     """A row of the articles' table of clouds."""
 
     name: str
@@ -37,10 +34,10 @@ class _Row:
 
 
 CLOUDS: Final = (
-    _Row(name="aws", instance="p4d.24xlarge", gpu_id="a100-sxm-40gb", cards=8, price=32.77, days=14),
-    _Row(name="azure", instance="Standard_ND96amsr_A100_v4", gpu_id="a100-sxm-80gb", cards=8, price=40.96, days=9),
-    _Row(name="gcp", instance="a3-megagpu-8g", gpu_id=H100, cards=8, price=49.5, days=6),
-    _Row(
+    CloudRow(name="aws", instance="p4d.24xlarge", gpu_id="a100-sxm-40gb", cards=8, price=32.77, days=14),
+    CloudRow(name="azure", instance="Standard_ND96amsr_A100_v4", gpu_id="a100-sxm-80gb", cards=8, price=40.96, days=9),
+    CloudRow(name="gcp", instance="a3-megagpu-8g", gpu_id=H100, cards=8, price=49.5, days=6),
+    CloudRow(
         name="alibaba", instance="ecs.gn7e-c16g1.32xlarge", gpu_id="a100-sxm-80gb", cards=8, price=298, days=10,
         in_usd=False,
     ),
@@ -79,34 +76,6 @@ def g21(tables: Tables) -> Claim:
     others = sum(offer.gpu_id != "a10-24gb" for offer in a10)
     figures.append(Figure(name="gn7i_with_a100", said=len(a10), found=others, unit="count"))
     return Claim(id="g21", outcome=Outcome.WRONG, figures=tuple(figures))
-
-
-def e2(tables: Tables) -> Claim:
-    """The same clouds for a stated job: 70B in full over 1e9 tokens, on as many machines as its states need."""
-    figures = []
-    for row in CLOUDS:
-        gpu = tables.gpus[row.gpu_id]
-        machines = _machines(row, gpu)
-        job = full_training(LLAMA_2_70B, cards=machines * row.cards, gpu=row.gpu_id, checkpointing="full")
-        job["hardware"] = {**job["hardware"], "devices_per_node": row.cards}
-        job |= {"runtime": {"name": "deepspeed"}, "parallel": {"sharding": "zero3"}}
-        speed = speed_of(job, tables)
-        offer = cheapest(row.instance, tables)
-        price = None if offer is None or offer.usd_per_hour is None else offer.usd_per_hour * machines
-        found = run_cost(tokens=JOB_TOKENS, tokens_per_s=speed.tokens_per_s or 1.0, usd_per_hour=price)
-        figures.append(Figure(name=f"machines_{row.name}", said=1, found=machines, unit="count"))
-        figures.append(Figure(name=f"days_{row.name}", said=row.days, found=found.days, unit="days"))
-        if found.usd is not None:
-            said = row.price * row.days * DAY_HOURS if row.in_usd else None
-            figures.append(Figure(name=f"cost_{row.name}", said=said, found=found.usd, unit="usd"))
-    return Claim(id="e2", outcome=Outcome.DEPENDS, figures=tuple(figures))
-
-
-def _machines(row: _Row, gpu: Gpu) -> int:
-    """Machines whose cards hold 12 bytes a parameter and as much again in room to work: one fifth is kept free."""
-    room = (gpu.memory_nominal_gb or 1.0) * 0.8 * GB
-    cards = -(-70 * BILLION * STATES // int(room))
-    return machines_for(cards, row.cards)
 
 
 def _rents(tables: Tables) -> list[float]:

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from planner.claims.bytes_per_parameter import BILLION, LLAMA_2_7B, LLAMA_2_70B
+from planner.claims.bytes_per_parameter import BILLION
 from planner.claims.training import full_training
 from planner.claims.types import Claim, Figure, Outcome, planned, worked
 from planner.hardware import Tables
-from planner.throughput.links import PCIE_BYTES_PER_S, node_of
+from planner.throughput.links import PCIE_BYTES_PER_S
 from planner.throughput.training_speed import TrainingSpeed, training_speed
 from planner.units import GB
 
@@ -115,17 +115,3 @@ def e5(tables: Tables) -> Claim:
             Figure(name=f"speed_of_trial_{sharding}", said=1, found=speeds[1] / speeds[0], unit="ratio")
         )
     return Claim(id="e5", outcome=Outcome.DEPENDS, figures=tuple(figures))
-
-
-def e6(tables: Tables) -> Claim:
-    """The network a job over several nodes needs, against 100 Gbit/s a node and against the nodes' own."""
-    figures = []
-    for name, model, cards, sequence in (("7b", LLAMA_2_7B, 64, 4096), ("70b", LLAMA_2_70B, 64, 4096)):
-        job = full_training(model, cards=cards, gpu=H100, sequence_length=sequence, checkpointing="full")
-        job["hardware"] = {**job["hardware"], "devices_per_node": 8}
-        found = speed_of({**job, "parallel": {"sharding": "fsdp"}}, tables).network_bytes_per_s or 0.0
-        figures.append(Figure(name=f"needed_{name}", said=HUNDRED_GBIT, found=found * 8, unit="bytes_per_s"))
-    node = node_of(tables.gpus[H100], tables)
-    own = node.nic_bytes_per_s_per_node if node else 0.0
-    figures.append(Figure(name="node_has", said=None, found=own, unit="bytes_per_s"))
-    return Claim(id="e6", outcome=Outcome.DEPENDS, figures=tuple(figures))

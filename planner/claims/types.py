@@ -39,6 +39,8 @@ class Figure:
         symbols: Each symbol with its value.
         detail: What the figure is about where its name cannot say it: a key of a file, a card.
         reference: Key into `planner.references` where the number is a published one.
+        low: Lower end of what the planner finds, for times and costs; None where there is no band.
+        high: Upper end.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Figure:
     symbols: tuple[Symbol, ...] = ()
     detail: str = ""
     reference: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @property
     def error_frac(self) -> float | None:

@@ -39,6 +39,15 @@ def value_text(value: float, figure: Figure, words: Words) -> str:
             return _worded(value, figure, words)
 
 
+def found_html(figure: Figure, words: Words) -> Safe:
+    """What the planner finds, with its band below where it has one."""
+    value = f"<b>{escape(value_text(figure.found, figure, words))}</b>"
+    if figure.low is None or figure.high is None:
+        return Safe(value)
+    low, high = (value_text(end, figure, words) for end in (figure.low, figure.high))
+    return Safe(f'{value}<br><span class="m">{words.html("claims.range", low=low, high=high)}</span>')
+
+
 def _worded(value: float, figure: Figure, words: Words) -> str:
     plain = {
         "s": ("claims.seconds", f"{value:.3g}"),

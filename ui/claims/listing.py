@@ -8,7 +8,7 @@ from planner.claims.own_plan import Rule, rules
 from planner.plan_types import Plan
 from ui import parts
 from ui.answers import tables
-from ui.claims.figures import off_text, value_text, working
+from ui.claims.figures import found_html, off_text, value_text, working
 from ui.issue_words import issue_text
 from ui.numbers import DASH
 from ui.words import Safe, Words, escaped
@@ -71,7 +71,7 @@ def figure_table(claim: Claim, words: Words) -> Safe:
         [
             figure.detail or words(f"claims.{claim.id}.figure.{figure.name}"),
             DASH if figure.said is None else value_text(figure.said, figure, words),
-            Safe(f"<b>{escaped(value_text(figure.found, figure, words))}</b>"),
+            found_html(figure, words),
             off_text(figure, words),
             working(figure, words),
         ]

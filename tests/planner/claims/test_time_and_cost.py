@@ -3,8 +3,11 @@
 import pytest
 
 from planner.claims import Outcome
+from planner.claims.clouds import cloud_runs, job_on
+from planner.claims.types import planned
+from planner.plan_types import Verdict
 from planner.units import GB
-from tests.planner.claims.test_claims import answered
+from tests.planner.claims.test_claims import TABLES, answered
 
 
 def test_e1_classes_overlap_and_grow() -> None:
@@ -17,10 +20,16 @@ def test_e2_none_of_the_single_machines_holds_the_job() -> None:
     claim, found = answered("e2")
     assert claim.outcome is Outcome.DEPENDS
     machines = [found[f"machines_{name}"].found for name in ("aws", "azure", "gcp", "alibaba")]
-    assert machines == [4, 2, 2, 2]
+    assert machines == [5, 2, 2, 2]
+    assert found["tokens"].found == 1e9
     assert 0.3 < found["days_gcp"].found < found["days_azure"].found < 10
+    hourly = answered("g21")[1]
     for name in ("aws", "azure", "gcp", "alibaba"):
-        days, price = found[f"days_{name}"].found, answered("g21")[1][f"hourly_{name}"].found
+        days, price = found[f"days_{name}"].found, hourly[f"hourly_{name}"].found
+        for figure in (found[f"days_{name}"], found[f"cost_{name}"]):
+            assert figure.low is not None
+            assert figure.high is not None
+            assert figure.low < figure.found < figure.high
         expected = days * 24 * price * found[f"machines_{name}"].found
         assert found[f"cost_{name}"].found == pytest.approx(expected)
 
@@ -46,7 +55,24 @@ def test_e6_sharded_training_needs_more_than_a_hundred_gigabits_a_node() -> None
     _, found = answered("e6")
     for model in ("7b", "70b"):
         assert found[f"needed_{model}"].found > 2 * 12.5 * GB
+        assert found[f"waits_at_100_gbit_{model}"].found > 0.5
+        assert found[f"waits_{model}"].found < 0.1
     assert found["node_has"].found == 400 * GB
+
+
+def test_e6_stages_need_less_than_a_hundred_gigabits_and_latency_is_small() -> None:
+    _, found = answered("e6")
+    assert found["needed_70b_stages"].found < 12.5 * GB
+    assert found["latency_5_us"].found < 0.01
+    assert found["latency_50_us"].found > found["latency_5_us"].found
+
+
+def test_e2_one_machine_less_does_not_hold_the_job() -> None:
+    for run in cloud_runs(TABLES):
+        assert run.plan.verdict is Verdict.FITS
+        if run.machines > 1:
+            fewer = planned(job_on(run.row, run.machines - 1), TABLES)
+            assert fewer.verdict is not Verdict.FITS
 
 
 def test_g9_recomputation_costs_what_is_computed_again() -> None:
