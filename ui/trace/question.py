@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from json import loads
 
+from planner.cards import gpu_at
 from planner.plan_types import Plan
 from profiler.documents import Remark
 from profiler.trace.cache import key_of
@@ -59,5 +60,4 @@ def _question(text: str) -> Question | None:
 
 def capability_of(plan: Plan) -> Capability | None:
     """CUDA compute capability of the fullest card, None where it has none."""
-    gpu = tables().gpus.get(plan.worst.gpu_id)
-    return None if gpu is None else gpu.compute_capability
+    return gpu_at(plan.worst.indices[0], plan.resolved.hardware, tables()).compute_capability
