@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.formula_cases import Case, cases
+from benchmarks.formula_moments import moments_of, nearest
 from benchmarks.formula_records import Sums, Traced, installed, read_records, write_records
 from hardware_db import load_tables
 from planner.estimate import plan
@@ -58,6 +59,7 @@ class Compared:
         name: As in the cases.
         traced: By phase.
         predicted: By phase.
+        moments: Of the trace's fullest phase, every moment that the formulas know, the fullest first.
         rounding_bytes: What the allocator's rounding adds at the traced peak.
     """
 
@@ -65,6 +67,7 @@ class Compared:
     traced: dict[str, Sums]
     predicted: dict[str, Sums]
     rounding_bytes: int
+    moments: tuple[Sums, ...] = ()
 
     @property
     def peak_phase(self) -> str:
@@ -82,12 +85,13 @@ class Compared:
 
     def category_errors(self) -> dict[str, float]:
         """Of each category at the traced peak."""
-        found, said = self.traced[self.peak_phase], self.predicted[self.peak_phase]
+        found = self.traced[self.peak_phase]
+        said = nearest(self.moments or (self.predicted[self.peak_phase],), found, NEAR)
         least = LEAST_SHARE * found.bytes
         return {
-            category: (said.categories.get(category, 0) - found.categories.get(category, 0))
+            category: (said.get(category, 0) - found.categories.get(category, 0))
             / max(found.categories.get(category, 0), least)
-            for category in sorted(found.categories.keys() | said.categories.keys())
+            for category in sorted(found.categories.keys() | said.keys())
         }
 
     @property
@@ -167,13 +171,15 @@ def predicted_sums(ledger: Ledger) -> dict[str, Sums]:
 
 def compare(case: Case, trace: Traced, tables: Tables) -> Compared:
     """A step's formulas beside its trace."""
-    answer = plan(Scenario.model_validate(case.scenario), tables)
+    scenario = Scenario.model_validate(case.scenario)
+    answer = plan(scenario, tables)
     peak = max(trace.phases, key=lambda phase: trace.phases[phase].bytes)
     return Compared(
         name=case.name,
         traced=trace.phases,
         predicted=predicted_sums(answer.worst.ledger),
         rounding_bytes=trace.rounding_bytes[peak],
+        moments=moments_of(scenario, tables)[peak],
     )
 
 

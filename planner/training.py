@@ -20,7 +20,7 @@ from planner.training_gather import is_second
 from planner.training_lent import lent_entries
 from planner.training_litgpt import held_logits
 from planner.training_loss import loss_entries
-from planner.training_once import once_entries
+from planner.training_once import old_leaf, once_entries
 from planner.training_overheads import communication_entries, host_need_of, runtime_entries
 from planner.training_qat import qat_entries
 from planner.training_second import forward_entries, second_moments
@@ -112,6 +112,7 @@ def _ledger(
         *(forward_entries(step) if second else _forward_and_loss(step)),
         *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
+        *old_leaf(step),
         *qat_entries(step, scenario),
         *held_logits(step),
         *flat_gradient_entries(step),

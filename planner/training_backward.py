@@ -8,17 +8,25 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
+from planner.memory.adapters import layer_sites
 from planner.memory.inventory import Place
+from planner.memory.layer_view import groups_experts
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
-from planner.model.spec import Part, Split
+from planner.model.spec import Linear, MlpKind, Part, Split
 from planner.moments import fullest
 from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
 from planner.training_inside import (
+    NORM_TENSORS,
+    at_experts,
+    at_scores,
+    expert_gradients,
     layer_gradients,
     mlp_gradients,
     score_gradients,
+    scores_held,
+    softmax_again,
     stepped_entries,
     stepped_gradient,
 )
@@ -32,7 +40,7 @@ from planner.training_loss import (
     saved_head_entries,
 )
 from planner.training_once import id_entries, once_entries
-from planner.training_setup import Setup
+from planner.training_setup import Setup, fused_kernels
 from planner.training_states import gradient_phases, keeps_whole_gradients
 from planner.training_step import (
     BACKWARD,
@@ -46,12 +54,14 @@ from planner.training_step import (
     held_layers,
     kept_cache,
     layer_entries,
+    reads_stored,
     stored_inputs,
 )
 from planner.training_tensor import embedding_gradient, tied_gradient
 from planner.units import ceil_div
 
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
+FEED_FORWARD: Final = frozenset({Part.MLP, Part.EXPERTS, Part.SHARED_EXPERTS, Part.ROUTER})
 
 
 def backward_moments(step: Step) -> list[list[Entry]]:
@@ -59,11 +69,16 @@ def backward_moments(step: Step) -> list[list[Entry]]:
     if not step.kinds:
         return []
     all_saved, once = held_layers(step, BACKWARD), once_entries(step, BACKWARD)
+    stored = int(reads_stored(step))
+    around = held_layers(step, BACKWARD, but=stored) if stored else all_saved
     others = held_layers(step, BACKWARD, step.share.in_flight - 1)
     layer = _working_layer(step, step.largest)
     first = layer if step.first is step.largest else _working_layer(step, step.first)
     moments = [
-        _at_last_layer(step, [*all_saved, *once], layer),
+        _at_last_layer(step, [*around, *once], layer),
+        *_at_last_whole_group(step, once, stored),
+        *_at_final_norm(step, [*all_saved, *once]),
+        *_at_experts(step, around, others, once),
         _at_first_layer(step, [*others, *once], first),
         _at_embedding(step, others),
     ]
@@ -163,7 +178,7 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
     setup, kind = step.setup, setup_checkpointing(step.setup)
     around = [
         *held,
-        *_gradients_above(step),
+        *_gradients_above(step, arrived(step, step.largest)),
         *gathered_entries(step, 2, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
     ]
@@ -173,7 +188,8 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
         last = step.num_layers % interval or interval
         again = layer_entries(step, step.largest, last, BACKWARD, "recomputed_layer")
         inside = layer_gradients(step, step.largest, counted=1)
-        return [*around, *again, *fullest((inside, stepped_gradient(step, step.largest)))]
+        others = softmax_again(step, step.largest, counted=1), scores_held(step, step.largest, counted=1)
+        return [*around, *again, *fullest((inside, stepped_gradient(step, step.largest), *others))]
     if kind == "selective_op":
         again = again_entries(step, step.largest, BACKWARD)
     elif kind == "selective_attention":
@@ -185,15 +201,157 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
     return [*around, *again, *fullest((layer.gradients, stepped_gradient(step, step.largest)))]
 
 
-def _gradients_above(step: Step) -> list[Entry]:
-    """Gradients that are there when the backward pass comes to the last layer."""
-    setup, above = step.setup, step.trained_at["head"]
+def _at_last_whole_group(step: Step, once: list[Entry], stored: int) -> list[list[Entry]]:
+    """The last group of as many layers as are computed again together, where fewer are left over above it."""
+    interval = checkpoint_interval(step.setup)
+    left = step.num_layers % interval
+    if not step.setup.checkpointed or not left or step.num_layers < interval:
+        return []
+    held = held_layers(step, BACKWARD, but=1 + stored)
+    above = step.trained_at["head"] + left * _trained(step, step.largest) + arrived(step, step.largest)
+    again = layer_entries(step, step.largest, interval, BACKWARD, "recomputed_layer")
+    inside = layer_gradients(step, step.largest, counted=1)
+    return [[
+        *held,
+        *once,
+        *gradients_so_far(step, above),
+        *_fresh(step, step.largest),
+        *gathered_entries(step, 2, BACKWARD),
+        *unit_gradient_entries(step, BACKWARD),
+        *again,
+        *fullest((inside, softmax_again(step, step.largest, counted=1))),
+    ]]  # fmt: skip
+
+
+def _at_experts(step: Step, around: list[Entry], others: list[Entry], once: list[Entry]) -> list[list[Entry]]:
+    """The gradient of a layer's stacked experts as it comes, in the last layer that has any and in the first.
+
+    Gradients of layers below are not there, unless they are from the micro-batch before.
+    """
+    setup, layers = step.setup, (*step.share.encoder_layers, *step.share.layers)
+    routed = [n for n, layer in enumerate(layers) if layer.mlp.kind is MlpKind.MOE]
+    kind = next((kind for kind in step.kinds if kind.layer.mlp.kind is MlpKind.MOE), None)
+    if kind is None or not routed or setup.adapter is not None or not groups_experts(setup):
+        return []
+    if setup.megatron or setup.training.activation_offload:
+        return []
+    experts = sum(x.params for x in kind.layer.linears if x.part is Part.EXPERTS)
+    below = sum(layer.params for layer in layers[: routed[0]])
+    above = step.trained_params - step.trained_at["embedding"] - below - kind.layer.params
+    kept = layer_entries(step, at_experts(step, kind), 1, BACKWARD, "recomputed_layer")
+    fresh, inside = _fresh_experts(step, kind), expert_gradients(step, kind)
+    counted = expert_gradients(step, kind, counted=1)
+    stored = stored_inputs(step, BACKWARD, 1, but=step.num_layers - routed[0])
+    interval = checkpoint_interval(setup)
+    together = interval - 1
+    if setup.checkpointed and step.num_layers % interval:
+        around = held_layers(step, BACKWARD, but=1 + int(reads_stored(step)))
+    if not setup.checkpointed:
+        parts = [kind.without_one() if one is kind else one for one in step.kinds]
+        around = [
+            entry
+            for one in parts
+            for entry in layer_entries(
+                step, one, one.count * step.share.in_flight, BACKWARD, "saved_activations"
+            )
+        ]
+    group = layer_entries(step, kind, together, BACKWARD, "recomputed_layer") if together else []
+    last = [*around, *once, *group, *kept, *_gradients_above(step, experts)]
+    held = [stored] if setup.checkpointed and checkpoint_interval(setup) == 1 and routed[0] else []
+    first = [*others, *once, *kept, *held, *gradients_so_far(step, max(0, above + experts))]
+    around_units = [*gathered_entries(step, 1, BACKWARD), *unit_gradient_entries(step, BACKWARD)]
+    return [[*last, *fresh, *counted, *around_units], [*first, *fresh, *inside, *around_units]]
+
+
+def _fresh_experts(step: Step, kind: Kind) -> list[Entry]:
+    """The stacked up projections' gradient, where all are there from the micro-batch before, or as it is stepped."""
+    setup = step.setup
+    if setup.optimizer.in_backward:
+        return stepped_entries(setup, [t for t in step.trained if t.place == "experts"])
+    if setup.training.gradient_accumulation < 2 or Phase.BACKWARD not in gradient_phases(setup):
+        return []
+    ups = sum(x.params for x in kind.layer.linears if x.part is Part.EXPERTS and x.split is not Split.ROW)
+    params, e = ceil_div(ups, step.setup.division.expert), setup.train_bytes
+    symbols = {"P": params, "e": e}
+    return [
+        item(Category.GRADIENTS, "gradients", params * e, "P*e", symbols, "gradients", phases=BACKWARD)
+    ]  # fmt: skip
+
+
+def _at_final_norm(step: Step, held: list[Entry]) -> list[list[Entry]]:
+    """The last norm's backward in single steps, where everything saved is there and a fused loss left no logits."""
+    setup = step.setup
+    fused = setup.training.loss in WHOLE_LOGITS_NEVER
+    if not fused or step.model.norm == "layer_norm" or "rms_norm" in fused_kernels(setup):
+        return []
+    fewer = setup.adapter is not None and setup.residual_bytes == 4
+    k = (NORM_TENSORS - int(fewer)) * (4 // setup.residual_bytes)
+    casts = [] if casts_again(setup) else cast_entries(step, BACKWARD)
+    return [[
+        *held,
+        *casts,
+        *_gradients_above(step),
+        *gathered_entries(step, 1, BACKWARD),
+        final_norm_entry(step, BACKWARD),
+        *stream_gradient(step, k, "stream_gradient", "head_backward"),
+    ]]  # fmt: skip
+
+
+def _gradients_above(step: Step, more: int = 0) -> list[Entry]:
+    """Gradients that are there when the backward pass comes to the last layer, and `more` elements of its own."""
+    setup, above = step.setup, step.trained_at["head"] + more
+    fresh = _fresh(step, step.largest) if more and step.largest.layer.mlp.kind is not MlpKind.MOE else []
     tied = step.model.tie_word_embeddings and step.share.holds_head
     if not tied:
-        return gradients_so_far(step, above)
+        return [*gradients_so_far(step, above), *fresh]
     if setup.training.loss in WHOLE_LOGITS_NEVER and setup.adapter is None and setup.shard_gradients == 1:
-        return [*gradients_so_far(step, above), *_head_gradient(step, setup.train_bytes)]
-    return gradients_so_far(step, above + step.trained_at["embedding"])
+        return [*gradients_so_far(step, above), *fresh, *_head_gradient(step, setup.train_bytes)]
+    return [*gradients_so_far(step, above + step.trained_at["embedding"]), *fresh]
+
+
+def _fresh(step: Step, kind: Kind) -> list[Entry]:
+    """A gradient that has just come, where all are there from the micro-batch before: it is added, then gone."""
+    setup = step.setup
+    added = setup.training.gradient_accumulation > 1 and Phase.BACKWARD in gradient_phases(setup)
+    if not added or setup.megatron or setup.adapter is not None or setup.optimizer.in_backward:
+        return []
+    params, e = (0 if at_scores(step, kind) else arrived(step, kind)), setup.train_bytes
+    symbols = {"P": params, "e": e}
+    return [
+        item(Category.GRADIENTS, "gradients", params * e, "P*e", symbols, "gradients", phases=BACKWARD)
+    ]  # fmt: skip
+
+
+def _trained(step: Step, kind: Kind) -> int:
+    """Elements of a layer that get gradients."""
+    adapter = step.setup.adapter
+    if adapter is None:
+        return kind.layer.params
+    return step.trained_at["adapter"] // max(1, step.num_layers)
+
+
+def arrived(step: Step, kind: Kind) -> int:
+    """Elements of a layer whose gradients are there at its fullest moment.
+
+    The down projection's comes with that of the product before it; at the softmax all the feed-forward part's and the
+    output projection's have.
+    """
+    scores, adapter = at_scores(step, kind), step.setup.adapter
+
+    def has(x: Linear) -> bool:
+        if scores:
+            return x.part in FEED_FORWARD or (x.part is Part.ATTENTION and x.split is Split.ROW)
+        return x.part is Part.MLP and x.split is Split.ROW
+
+    if adapter is None:
+        ranks = step.setup.division.tensor
+        return sum(ceil_div(x.params, ranks) for x in kind.layer.linears if has(x))
+    sites = [x for x in layer_sites(kind.layer, adapter) if x.copies == 1]
+    sizes = {True: 0, False: 0}
+    for x in sites:
+        sizes[has(x)] += x.in_features + x.out_features
+    whole = sizes[True] + sizes[False]
+    return _trained(step, kind) * sizes[True] // whole if whole else 0
 
 
 def setup_checkpointing(setup: Setup) -> str:
@@ -209,14 +367,14 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     together = (
         step.starting(checkpoint_interval(setup)) if setup.checkpointed else (replace(step.first, count=1),)
     )
-    if setup.adapter is None:
-        above -= sum(kind.count * kind.layer.params for kind in together) - arrived_params(together[-1])
+    above -= sum(kind.count * _trained(step, kind) for kind in together) - arrived(step, together[-1])
     retained = _retained_by_fsdp(step)
     around = [
         *held,
         *kept_cache(step, BACKWARD, but_first=True),
         *retained,
         *gradients_so_far(step, max(0, above)),
+        *_fresh(step, together[-1]),
         *_waiting_head_gradient(step),
         *gathered_entries(step, 1, BACKWARD),
         *unit_gradient_entries(step, BACKWARD),
@@ -228,14 +386,15 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     if retained and setup.recomputes_output:
         return [*around, *layer.kept, *layer_gradients(step, step.first, counted=1)]
     if len(together) == 1 and together[0].count == 1:
-        moments = layer.gradients, stepped_gradient(step, step.first)
+        moments = layer.gradients, stepped_gradient(step, step.first), softmax_again(step, step.first)
         return [*around, *layer.kept, *fullest(moments)]
     kept = [
         entry
         for kind in together
         for entry in layer_entries(step, kind, kind.count, BACKWARD, "recomputed_layer")
     ]
-    return [*around, *kept, *layer.gradients]
+    others = softmax_again(step, step.first), scores_held(step, step.first)
+    return [*around, *kept, *fullest((layer.gradients, *others))]
 
 
 def _waiting_head_gradient(step: Step) -> list[Entry]:
@@ -253,12 +412,6 @@ def _stepped(step: Step, place: Place) -> list[Entry]:
     if tied and place == "head":
         return _head_gradient(step, step.setup.train_bytes)
     return stepped_entries(step.setup, [t for t in step.trained if t.place == place])
-
-
-def arrived_params(kind: Kind) -> int:
-    """Elements of the down projection, whose gradient comes with that of the product before it."""
-    last = [x for x in kind.layer.linears if x.part is Part.MLP and x.split is Split.ROW]
-    return sum(x.params for x in last)
 
 
 def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:

@@ -1,20 +1,36 @@
 """Inside a layer's backward pass: what is there beyond what the layer had kept, at its fullest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from planner.ledger import Category, Entry
 from planner.memory.activations import COMPOSED_GELU
 from planner.memory.adapters import layer_sites
 from planner.memory.inventory import Tensor
 from planner.memory.layer_forms import COMPOSES_GELU
-from planner.memory.terms import item, whole
+from planner.memory.layer_view import expert_bytes, groups_experts
+from planner.memory.terms import Terms, add, item, per_token, scaled, whole
 from planner.model.spec import MlpKind, Part, Split
 from planner.training_setup import Setup, fused_kernels
 from planner.training_states import step_tensors
-from planner.training_step import BACKWARD, Kind, Step, exact
+from planner.training_step import (
+    BACKWARD,
+    Kind,
+    Step,
+    checkpoint_interval,
+    exact,
+    keeps_stream,
+    reads_stored,
+)
 from planner.units import ceil_div
 
-SCORES = "g*b*n*s*s - t*i*f"
+SCORES = "g*b*n*s*s - t*y"
+STREAM = "t*k*h*r"
+HOLDS_SCORES: Final = frozenset({"bloom"})
+NAMES_PARTS: Final = frozenset({"stablelm"})
+NORM_TENSORS: Final = 5
+"""fp32 tensors of the backward pass of an RMS norm composed of single steps."""
 
 
 def inner_width(step: Step, kind: Kind) -> float:
@@ -43,7 +59,9 @@ def composed_tensors(step: Step) -> float:
     """The same of a GELU put together from single steps, in tensors of products; 0 for any other activation.
 
     Both factors' gradients and the product's; under autocast these three are fp32, beside a 16-bit one.
-    Packed matrices hand over fp32, which makes all of them alike, and one of the factors goes with its gradient.
+    An adapter has read a cast of the product, which is gone when its gradient is added to the base's, all fp32.
+    Packed matrices hand over fp32, which makes all of them alike; one of the factors goes with its gradient. Before
+    that the product's two gradients and their sum are there, and the cast that the adapter had read is gone.
     """
     setup = step.setup
     if setup.runtime not in COMPOSES_GELU or step.model.hidden_act not in COMPOSED_GELU or setup.compiled:
@@ -51,12 +69,16 @@ def composed_tensors(step: Step) -> float:
     if any(kind.layer.mlp.gated for kind in step.kinds):
         return 0
     if setup.product_bytes > setup.compute_bytes:
-        return 2
+        plain = setup.adapter is not None and not setup.adapter.dropout
+        reads = plain and any(_adapts_down(setup, kind) for kind in step.kinds)
+        return exact(3 - setup.compute_bytes / setup.product_bytes) if reads else 2
     alive = (3 * 4 + setup.compute_bytes) / setup.compute_bytes if setup.autocast else 3
     if setup.adapter is None:
         return exact(alive - 1)
     adapted = any(_adapts_down(setup, kind) for kind in step.kinds)
     read = setup.compute_bytes if setup.autocast else setup.train_bytes
+    if adapted and setup.autocast and not setup.adapter.dropout:
+        return exact((3 * 4 - read) / setup.product_bytes)
     gone = (read + 1) / setup.product_bytes if adapted and setup.adapter.dropout else 0
     return exact(alive - gone)
 
@@ -67,17 +89,28 @@ def _adapts_down(setup: Setup, kind: Kind) -> bool:
     )
 
 
-def shares_product(setup: Setup, kind: Kind) -> bool:
-    """Whether an adapter on the down projection keeps the very product it reads."""
-    plain = not setup.autocast and not setup.quantized_base and setup.train_bytes == setup.product_bytes
-    return plain and _adapts_down(setup, kind) and setup.adapter is not None and not setup.adapter.dropout
+def _read_by_adapter(setup: Setup, kind: Kind) -> float:
+    """What an adapter on the down projection keeps of the product, in tensors of products; its gradient frees it.
+
+    The product itself, a cast of it, or dropout's output with the mask.
+    """
+    if setup.adapter is None or not _adapts_down(setup, kind):
+        return 0
+    read = setup.compute_bytes if setup.autocast else setup.train_bytes
+    return (read + bool(setup.adapter.dropout)) / setup.product_bytes
+
+
+def at_work(step: Step, kind: Kind) -> list[tuple[float, str, dict[str, int | float]]]:
+    """Adapters at work in a layer's forward pass: at the down projection, at the up projection."""
+    found = (transient(step, kind), at_up_projection(step, kind, forward=True))
+    return [one for one in found if one is not None]
 
 
 def transient(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float]] | None:
     """What an adapter on the down projection has in work: bytes, formula, symbols; None without one.
 
     The product it reads, its cast to the adapter's format and dropout's output where neither is kept, and the three
-    outputs that are added up.
+    outputs that are added up; the layer's own output, which counts with the stream where it is made again, is not yet.
     """
     setup, adapter = step.setup, step.setup.adapter
     if adapter is None or not any(
@@ -90,31 +123,85 @@ def transient(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float
         wide, out = wide + (wide or p) * drops, 3 * setup.compute_bytes
     else:
         wide, out = d * drops if d != p else 0, setup.compute_bytes + 2 * d
+    if setup.checkpointed and setup.recomputes_output:
+        out -= setup.residual_bytes
+    elif setup.checkpointed and setup.autocast and drops and not setup.quantized_base:
+        wide_norm = step.model.norm == "layer_norm"
+        out = max(
+            out,
+            2 * setup.compute_bytes + (4 if wide_norm else setup.residual_bytes) + held_around(step),
+        )
     t, i, h = setup.batch * kind.sequence, exact(kind.form.widths["i"]), step.residual_width
     symbols = {"t": t, "p": p + wide, "i": i, "o": out, "h": h}
     return t * ((p + wide) * i + out * h), "t*(p*i + o*h)", symbols
 
 
-def at_up_projection(step: Step, kind: Kind) -> tuple[float, str, dict[str, int | float]] | None:
-    """A gated part computed again, at its up projection's adapter, beyond what the whole layer keeps; None without one.
+def unpacked(step: Step, kind: Kind) -> list[tuple[float, str, dict[str, int | float]]]:
+    """A packed down projection at work, with its matrix unpacked: bytes, formula, symbols.
+
+    In the backward pass the product's gradient comes, beside the adapter's, which has freed what it read. Where the
+    layer is computed again, the product is there before the adapter has read it (autocast's own cast of it too), with
+    the output and what waits around it.
+    """
+    setup = step.setup
+    if not setup.quantized_base or setup.adapter is None:
+        return []
+    t, i, h = setup.batch * kind.sequence, exact(inner_width(step, kind)), step.residual_width
+    e, m, x = setup.product_bytes, setup.compute_bytes, int(kind.form.widths["h"])
+    adapted = _adapts_down(setup, kind)
+    read = exact(_read_by_adapter(setup, kind) * e)
+    v = 2 * e - read if adapted else e
+    named: dict[str, int | float] = {"t": t, "i": i, "v": v, "m": m, "x": x}
+    found = [(t * i * v + i * x * m, "t*i*v + i*x*m", named)]
+    if setup.checkpointed and kind.layer.mlp.gated and adapted:
+        a = exact(e - read + (m if setup.autocast else 0))
+        waits = 0 if setup.training.checkpoint_reentrant else m if setup.autocast else setup.train_bytes
+        b = waits + m + setup.residual_bytes + held_around(step)
+        named = named | {"a": a, "h": h, "j": b}
+        found.append((t * (i * a + h * b) + i * x * m, "t*(i*a + h*j) + i*x*m", named))
+    return found
+
+
+def held_around(step: Step) -> int:
+    """Bytes per element of the stream that a layer's own variables hold while its feed-forward part runs.
+
+    The stream between the parts, where the norm keeps a copy of it; StableLM's class names the first norm's output and
+    the attention's. Of layers that are computed again together, the input of the one that runs.
+    """
+    setup, between = step.setup, step.setup.residual_bytes
+    copied = 0 if keeps_stream(step) else between
+    held = 2 * between if step.model.model_type in NAMES_PARTS else copied
+    return held + (copied if checkpoint_interval(setup) > 1 else 0)
+
+
+def at_up_projection(
+    step: Step, kind: Kind, *, forward: bool = False
+) -> tuple[float, str, dict[str, int | float]] | None:
+    """A gated part at its up projection's adapter, beyond what the whole layer keeps; None without one.
+
+    In the forward pass, or where it is computed again.
 
     A checkpoint that is not reentrant runs when the down projection asks for what it kept: gradients of its adapter's
     outputs are there. Then come the up projection's product, the adapter's and its scaled form, beside the gate's input
-    and output of the activation, and the input that an adapter of another format keeps only a cast of.
+    and output of the activation (not yet where one matrix makes both), and the input that an adapter of another format
+    keeps only a cast of, which dropout does not keep either.
     """
     setup, adapter, form = step.setup, step.setup.adapter, kind.form
-    if adapter is None or setup.autocast or setup.quantized_base:
+    if adapter is None or setup.autocast:
         return None
     if not kind.layer.mlp.gated or kind.layer.mlp.kind is MlpKind.MOE:
         return None
     sites = [x for x in layer_sites(kind.layer, adapter) if x.part is Part.MLP]
-    p, d = setup.product_bytes, setup.train_bytes
-    if len(sites) < len([x for x in kind.layer.linears if x.part is Part.MLP]) or d == p or adapter.dropout:
+    p, d, drops = setup.product_bytes, setup.train_bytes, bool(adapter.dropout)
+    if len(sites) < len([x for x in kind.layer.linears if x.part is Part.MLP]) or d == p:
         return None
     t, i, h = setup.batch * kind.sequence, exact(form.widths["i"]), step.residual_width
-    waits = 0 if setup.training.checkpoint_reentrant else d + 2 * p
-    u, y = exact(3 * p + 2 * d - form.terms.get("i", 0)), waits + setup.residual_bytes
-    return t * (u * i + y * h), "t*(u*i + y*h)", {"u": u, "i": i, "y": y, "h": h}
+    waits = 0 if setup.training.checkpoint_reentrant or forward else d + (0 if setup.quantized_base else p)
+    one = any(x.split is not Split.ROW and x.out_features >= 2 * i for x in sites)
+    made = 2 * p + 4 * d if one else 3 * p + 2 * d
+    gone = form.terms.get("i", 0) + form.adapter_masks.get("i", 0)
+    u, w = exact(made - gone), waits + setup.residual_bytes + d * drops + held_around(step)
+    return t * (u * i + w * h), "t*(u*i + w*h)", {"u": u, "i": i, "w": w, "h": h}
 
 
 def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
@@ -127,36 +214,71 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
             gradient among retained ones.
     """
     amount, symbols = _stream(step, kind, counted=counted)
+    stream = STREAM
     wide, formula = _product(step, kind, symbols)
     others = []
+    if kind.form.ends:
+        gone = per_token(kind.form.ends, kind.form.widths)
+        symbols |= {"z": exact(gone)}
+        stream = f"{STREAM} - t*z"
+        amount -= symbols["t"] * gone
+        if step.model.norm != "layer_norm" and "rms_norm" not in fused_kernels(step.setup):
+            backward = symbols["t"] * (NORM_TENSORS * 4 * symbols["h"] + gone)
+            wide, others = max(wide, backward), [f"t*({NORM_TENSORS * 4}*h + z)"]
     if kind.form.score_gradients:
-        wide, others = max(wide, _scores(step, kind, symbols)), [SCORES]
+        wide, others = max(wide, _scores(step, kind, symbols)), [*others, SCORES]
     if step.setup.checkpointed and (found := transient(step, kind)) is not None:
         wide, others, more = max(wide, found[0]), [*others, "t*(p*i + o*h)"], found[2]
         symbols |= {name: more[name] for name in ("p", "o")} | {"i": more["i"]}
     if step.setup.checkpointed and (again := at_up_projection(step, kind)) is not None:
         wide, others = max(wide, again[0]), [*others, again[1]]
         symbols |= again[2]
-    if step.setup.quantized_base:
-        i, e, width = symbols["i"], symbols["e"], int(kind.form.widths["h"])
-        wide = max(wide, (symbols["c"] - 2) * symbols["t"] * i * e + i * width * e)
-        others, symbols["w"] = [*others, "(c - 2)*t*i*e + i*w*e"], width
+    for amount_of, formula_of, named in unpacked(step, kind):
+        wide, others = max(wide, amount_of), [*others, formula_of]
+        symbols |= named
     if others:
         return [
-            _layer_gradients(amount + wide, f"ceil(t*k*h*r + max({formula}, {', '.join(others)}))", symbols)
+            _layer_gradients(amount + wide, f"ceil({stream} + max({formula}, {', '.join(others)}))", symbols)
         ]
     return [_layer_gradients(amount + wide, "ceil(t*(k*h*r + c*i*e))", symbols)]
 
 
+def at_experts(step: Step, kind: Kind) -> Kind:
+    """The layer as it is when the gradient of its stacked up projections comes (`aten::_grouped_mm`'s backward).
+
+    Of what it had kept the experts' part behind their input, and the shared experts', are gone.
+    """
+    e = expert_bytes(step.setup)
+    terms = {x: c for x, c in kind.form.terms.items() if x not in {"xi", "si"}} | {"xh": e}
+    return replace(kind, count=1, form=replace(kind.form, terms=terms, between=None))
+
+
+def expert_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
+    """What is there then beside it: gradients of the stream, of those products and of the gathered tokens.
+
+    A step in the backward pass comes when those of the products have gone.
+    """
+    form, e = kind.form, expert_bytes(step.setup)
+    amount, symbols = _stream(step, kind, counted=counted)
+    ups = 0 if step.setup.optimizer.in_backward else 2 if kind.layer.mlp.gated else 1
+    made = {"xi": ups * e, "xh": e}
+    symbols |= {"y": exact(per_token(made, form.widths))}
+    return [_layer_gradients(amount + symbols["t"] * symbols["y"], f"{STREAM} + t*y", symbols)]
+
+
 def stepped_gradient(step: Step, kind: Kind) -> list[Entry]:
     """A layer's largest parameter when its gradient has come and is stepped at once (`in_backward`), with the stream's.
+
+    Stacked experts are `expert_gradients`'.
 
     The optimizer's hook runs as soon as the gradient is accumulated
     (`Tensor.register_post_accumulate_grad_hook`), and has its temporary beside it.
     """
     if not step.setup.optimizer.in_backward:
         return []
-    inside = [t for t in step.trained if t.place in {"layers", "experts", "adapter"}]
+    grouped = kind.layer.mlp.kind is MlpKind.MOE and groups_experts(step.setup)
+    places = {"layers", "adapter"} if grouped else {"layers", "experts", "adapter"}
+    inside = [t for t in step.trained if t.place in places]
     amount, symbols = _stream(step, kind)
     return [_layer_gradients(amount, "t*k*h*r", symbols), *stepped_entries(step.setup, inside)]
 
@@ -198,6 +320,7 @@ def score_gradients(step: Step, kind: Kind) -> list[Entry]:
 def _stream(step: Step, kind: Kind, *, counted: int = 0) -> tuple[float, dict[str, int | float]]:
     """The gradient; of a checkpointed layer also its input, and its output where that is made again."""
     setup = step.setup
+    counted = max(counted, int(reads_stored(step)))
     again = 1 - counted + int(setup.recomputes_output) if setup.checkpointed else 0
     t, streams = setup.batch * kind.sequence, 1 + again
     h, r = step.residual_width, setup.residual_bytes
@@ -206,19 +329,83 @@ def _stream(step: Step, kind: Kind, *, counted: int = 0) -> tuple[float, dict[st
 
 def _product(step: Step, kind: Kind, symbols: dict[str, int | float]) -> tuple[float, str]:
     c = composed_tensors(step) or inner_tensors(step.setup, gated=kind.layer.mlp.gated)
-    if kind.layer.mlp.gated and c > 1 and shares_product(step.setup, kind):
-        c -= 1
+    if kind.layer.mlp.gated and c > 1:
+        c = exact(c - _read_by_adapter(step.setup, kind))
     i, e = exact(inner_width(step, kind)), step.setup.product_bytes
     symbols |= {"c": c, "i": i, "e": e}
     return c * symbols["t"] * i * e, "c*t*i*e"
 
 
+def softmax_again(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
+    """sdpa's composed form as a layer computed again comes to its softmax: scores, and what the softmax takes itself.
+
+    Nothing that follows is there yet; variables hold queries as they were before they were scaled, keys and values as
+    they were before they were repeated, the mask, and the norm's output that dropout keeps for none.
+    `aten::_safe_softmax` makes the plain softmax and a mask beside its result.
+    """
+    setup, form, b, s = step.setup, kind.form, step.setup.batch, kind.sequence
+    composed = setup.training.attention == "sdpa" and form.score_bytes
+    if not composed or not setup.checkpointed or setup.runtime not in COMPOSES_GELU:
+        return []
+    scores = b * form.heads * s**2
+    amount, symbols = _stream(step, kind, counted=counted)
+    waits = 0 if setup.training.checkpoint_reentrant or not _adapts_down(setup, kind) else setup.train_bytes
+    e, h = setup.product_bytes, step.residual_width
+    held: Terms = {"q": 3 * e, "k": 2 * e}
+    waits += setup.residual_bytes * bool(setup.adapter and setup.adapter.dropout)
+    later = per_token(add(form.behind, form.ends, scaled(held, -1)), form.widths) - waits * h
+    symbols |= {"e": e, "b": b, "n": form.heads, "s": s, "y": exact(later)}
+    own = {"c": e + 1, "b": b, "n": form.heads, "s": s}
+    return [
+        _layer_gradients(
+            amount + e * scores + (e + 1) * s * s - symbols["t"] * later,
+            f"{STREAM} + e*b*n*s*s + (e + 1)*s*s - t*y",
+            symbols,
+        ),
+        item(
+            Category.CONTEXT,
+            "softmax_temporaries",
+            (e + 1) * scores,
+            "c*b*n*s*s",
+            own,
+            "attention_scores",
+            phases=BACKWARD,
+        ),
+    ]
+
+
+def scores_held(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
+    """An attention computed again whose variables hold the scores and their masked form, at its output projection.
+
+    BLOOM's class (`BloomAttention.forward`). Around it: its base's output, its adapter's and its scaled form, the
+    widened input, the norm's output, and what waits above.
+    """
+    setup, form, s = step.setup, kind.form, kind.sequence
+    if step.model.model_type not in HOLDS_SCORES or not form.score_bytes or not setup.checkpointed:
+        return []
+    scores, e, h = setup.batch * form.heads * s**2, setup.compute_bytes, step.residual_width
+    amount, symbols = _stream(step, kind, counted=counted)
+    around = (4 if setup.autocast else e) + (3 * e + 4 + e if setup.adapter is not None else e)
+    terms = {x: c for x, c in form.behind.items() if x not in {"o", "v"}}
+    later = per_token(terms, form.widths) - around * h
+    symbols |= {"e": e, "b": setup.batch, "n": form.heads, "s": s, "y": exact(later)}
+    amount += 2 * e * scores - symbols["t"] * later
+    return [_layer_gradients(amount, f"{STREAM} + 2*e*b*n*s*s - t*y", symbols)]
+
+
+def at_scores(step: Step, kind: Kind) -> bool:
+    """Whether a layer's backward pass is fullest at the softmax."""
+    if not kind.form.score_gradients:
+        return False
+    symbols: dict[str, int | float] = {"t": step.setup.batch * kind.sequence}
+    return _scores(step, kind, symbols) > _product(step, kind, symbols)[0]
+
+
 def _scores(step: Step, kind: Kind, symbols: dict[str, int | float]) -> float:
     form, b, s = kind.form, step.setup.batch, kind.sequence
-    kept = sum(coefficient for x, coefficient in form.terms.items() if x in {"i", "xi", "si"})
-    i = exact(inner_width(step, kind))
-    symbols |= {"g": form.score_gradients, "b": b, "n": form.heads, "s": s, "i": i, "f": kept}
-    return form.score_gradients * b * form.heads * s**2 - symbols["t"] * i * kept
+    kept = exact(per_token(form.behind, form.widths))
+    symbols |= {"g": form.score_gradients, "b": b, "n": form.heads, "s": s, "y": kept}
+    return form.score_gradients * b * form.heads * s**2 - symbols["t"] * kept
 
 
 def _layer_gradients(amount: float, formula: str, symbols: dict[str, int | float]) -> Entry:

@@ -13,10 +13,11 @@ from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
 from planner.moments import fullest
-from planner.training_inside import transient
+from planner.training_inside import at_work
 from planner.training_litgpt import chain as litgpt_chain
 from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
-from planner.training_setup import Setup
+from planner.training_setup import Setup, fused_kernels
+from planner.training_states import step_tensors
 from planner.training_step import (
     FORWARD,
     FORWARD_AND_LOSS,
@@ -58,13 +59,15 @@ def saved_head_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     Pieces along the sequence of several rows do not lie in one piece: a chunked loss's head copies each.
     """
     setup, entries = step.setup, [final_norm_entry(step, phases)]
+    if setup.training.loss in WHOLE_LOGITS_NEVER:
+        return entries
     if trains_head(step):
         entries.append(_head_input(step, phases, setup.compute_bytes))
         if setup.training.loss == "chunked" and setup.runtime != "litgpt" and setup.batch > 1:
             entries.append(_head_input(step, phases, setup.compute_bytes))
     if casts_head(setup):
         entries.append(_head_cast(step, phases))
-    elif casts_frozen_head(step) and setup.training.loss not in WHOLE_LOGITS_NEVER:
+    elif casts_frozen_head(step):
         entries.append(_head_cast(step, phases, loss.CHUNKS if setup.training.loss == "chunked" else 1))
     return entries
 
@@ -165,7 +168,8 @@ def _end_of_forward(step: Step) -> list[Entry]:
     """The head's output; kernels that fuse head and loss never make it."""
     setup = step.setup
     if setup.training.loss in WHOLE_LOGITS_NEVER:
-        return fullest((_held_input(step, FORWARD), _inside_forward(step)))
+        held = _head_input(step, FORWARD, final_norm_bytes(step))
+        return fullest(([held], [held, *_inside_norm(step)], _inside_forward(step)))
     if setup.runtime == "litgpt":
         return [*litgpt_end_of_forward(step), *_held_input(step, FORWARD)]
     logits = _per_entry(step, "logits", setup.compute_bytes, "loss_standard", FORWARD)
@@ -183,12 +187,34 @@ def _pieces(step: Step) -> list[Entry]:
     ]
 
 
+def _inside_norm(step: Step) -> list[Entry]:
+    """The last norm in single steps, where no logits come after it: fp32 product, its cast, and the input."""
+    setup = step.setup
+    if step.model.norm == "layer_norm" or "rms_norm" in fused_kernels(setup) or setup.megatron:
+        return []
+    frozen, r = setup.adapter is not None, setup.residual_bytes
+    c = 4 * frozen if r == 4 else 4 + r + r * frozen
+    t, h = setup.target_tokens, step.residual_width
+    symbols, reference = {"t": t, "h": h, "c": c}, "activations_eager"
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "forward_temporary",
+            t * h * c,
+            "t*h*c",
+            symbols,
+            reference,
+            phases=FORWARD,
+        )
+    ]
+
+
 def _inside_forward(step: Step) -> list[Entry]:
     """The last layer's adapter at work, where no logits come after it."""
-    found = transient(step, step.largest) if step.kinds and not step.setup.checkpointed else None
-    if found is None:
+    found = at_work(step, step.largest) if step.kinds and not step.setup.checkpointed else []
+    if not found:
         return []
-    amount, formula, symbols = found
+    amount, formula, symbols = max(found, key=lambda one: one[0])
     return [
         item(
             Category.ACTIVATIONS,
@@ -317,13 +343,15 @@ def _fused_linear(step: Step) -> list[Entry]:
     t, reference, given = setup.target_tokens, "loss_fused_linear", final_norm_bytes(step)
     widens = setup.runtime == "hf_trainer" and bool(setup.version) and setup.version < WIDENS_CHUNKS_BEFORE
     chunk = min(t, loss.fused_linear_chunk_tokens(t, h, v))
+    casts = e if given != e else 0
     entries = [
+        _head_input(step, LOSS, given),
         item(
             Category.LOGITS,
             "loss_chunks",
-            chunk * v * (2 * e + 4 if widens else e),
-            "c*V*(2*e + 4)" if widens else "c*V*e",
-            {"c": chunk, "V": v, "e": e},
+            chunk * (v * (2 * e + 4 if widens else e) + h * casts),
+            "c*(V*(2*e + 4) + h*d)" if widens else "c*(V*e + h*d)",
+            {"c": chunk, "V": v, "e": e, "h": h, "d": casts},
             reference,
             phases=LOSS,
         ),
@@ -341,6 +369,8 @@ def _fused_linear(step: Step) -> list[Entry]:
     ]
     if casts_frozen_head(step):
         entries.append(_head_cast(step, LOSS))
+    elif casts_head(setup):
+        entries.append(_head_cast(step, LOSS, 2))
     if setup.adapter is not None:
         return entries
     head = item(
@@ -352,7 +382,20 @@ def _fused_linear(step: Step) -> list[Entry]:
         reference,
         phases=LOSS,
     )
-    return [*entries, head]
+    if not setup.optimizer.in_backward or step.model.tie_word_embeddings:
+        return [*entries, head]
+    k, e = step_tensors(setup), setup.train_bytes
+    stepped = item(
+        Category.LOGITS,
+        "loss_head_gradient",
+        k * v * h * e,
+        "k*V*h*e",
+        {"k": k, "V": v, "h": h, "e": e},
+        reference,
+        phases=LOSS,
+    )
+    without = [entry for entry in entries if entry.name != "loss_chunks"]
+    return fullest(([*entries, head], [*without, head, stepped]))
 
 
 def shifts(setup: Setup) -> bool:

@@ -5,10 +5,16 @@ from typing import Final
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import COMPOSES_GELU, has_residual_dropout
 from planner.memory.terms import item
+from planner.model.spec import Layer
+from planner.training_setup import NORMS_FIRST
 from planner.training_step import Step
 
-SCALES_EMBEDDING: Final = frozenset({"gemma", "gemma2", "granite"})
+SCALES_EMBEDDING: Final = frozenset({"granite"})
 """Model types whose class multiplies the embedding's output outside the embedding."""
+SCALED_BEFORE: Final = frozenset({"gemma", "gemma2"})
+"""Those whose class did so before version 5, from which on the embedding does it itself."""
+TWO_ROTARIES: Final = frozenset({"gemma3", "gemma3_text"})
+"""Model types whose layers with a window have rotary tables of their own."""
 
 
 def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
@@ -39,12 +45,14 @@ def id_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 def embedding_leaf(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """The embedding's output where the model goes on with another tensor made of it.
 
-    PEFT asks a gradient of that output for the sake of checkpoints and of packed bases (`enable_input_require_grads`),
-    which makes it a leaf: the graph holds it to the end. Scaled embeddings and added positions leave it unused else.
+    PEFT asks a gradient of that output for the sake of checkpoints (`enable_input_require_grads`), which makes it a
+    leaf: the graph holds it to the end. Scaled and normed embeddings and added positions leave it unused else.
     """
     setup, model = step.setup, step.model
-    asks = setup.adapter is not None and (setup.checkpointed or setup.quantized_base)
-    remade = model.model_type in SCALES_EMBEDDING or model.position_embedding == "learned"
+    asks = setup.adapter is not None and setup.checkpointed
+    old = bool(setup.version) and setup.version < (5,)
+    scales = SCALES_EMBEDDING | NORMS_FIRST | (SCALED_BEFORE if old else frozenset())
+    remade = model.model_type in scales or model.position_embedding == "learned"
     if not (asks and remade and step.share.holds_embedding) or setup.runtime not in COMPOSES_GELU:
         return []
     t, h, r = setup.tokens, step.residual_width, setup.residual_bytes
@@ -54,6 +62,33 @@ def embedding_leaf(step: Step, phases: frozenset[Phase]) -> list[Entry]:
             "embedding_output",
             t * h * r,
             "t*h*r",
+            {"t": t, "h": h, "r": r},
+            "embedding_leaf",
+            phases=phases,
+        )
+    ]
+
+
+def old_leaf(step: Step) -> list[Entry]:
+    """Of a loop that holds the model's outputs: the graph behind them still has the last step's leaf and its gradient.
+
+    That is the embedding's output where PEFT asks a gradient of it for checkpoints. A fused head and loss runs before
+    the new outputs replace the old.
+    """
+    setup = step.setup
+    asks = setup.adapter is not None and setup.checkpointed
+    if not (asks and setup.keeps_outputs and step.share.holds_embedding and step.share.holds_head):
+        return []
+    t, h, r = setup.tokens, step.residual_width, setup.residual_bytes
+    phases = {Phase.REST, Phase.FORWARD, Phase.OPTIMIZER_STEP}
+    if setup.training.loss == "fused_linear":
+        phases.add(Phase.LOSS)
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "kept_embedding",
+            2 * t * h * r,
+            "2*t*h*r",
             {"t": t, "h": h, "r": r},
             "embedding_leaf",
             phases=phases,
@@ -87,14 +122,14 @@ def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     d = next((shape.qk_rope_head_dim or shape.head_dim for shape in shapes if shape.head_dim), 0)
     if not d:
         return []
-    e = setup.residual_bytes
+    e, k = setup.residual_bytes, 2 * (_windows(step) if step.model.model_type in TWO_ROTARIES else 1)
     return [
         item(
             Category.ACTIVATIONS,
             "rotary_tables",
-            2 * setup.sequence * d * e,
-            "2*s*d*e",
-            {"s": setup.sequence, "d": d, "e": e},
+            k * setup.sequence * d * e,
+            "k*s*d*e",
+            {"k": k, "s": setup.sequence, "d": d, "e": e},
             "rotary_tables",
             phases=phases,
         )
@@ -102,19 +137,39 @@ def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 
 
 def _attention_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
-    """Eager attention adds a mask; a checkpoint keeps it, with the positions, among a layer's arguments."""
+    """Eager attention adds a mask; a checkpoint keeps it, with the positions, among a layer's arguments.
+
+    Layers with a window and those without have one each, a row for every sequence. sdpa gets one for windows that are
+    shorter than the sequence alone, of truth values, whose one row serves the whole batch.
+    """
     setup = step.setup
-    if setup.megatron or setup.training.attention != "eager" or not setup.checkpointed:
+    if setup.megatron or not setup.checkpointed:
         return []
-    b, s, e = setup.batch, setup.sequence, setup.residual_bytes
+    s, kinds, e = setup.sequence, 0, 1
+    if setup.training.attention == "eager":
+        kinds, e = setup.batch * _windows(step), setup.residual_bytes
+    elif setup.training.attention == "sdpa" and setup.runtime in COMPOSES_GELU:
+        kinds = int(any(_is_cut(kind.layer, s) for kind in step.kinds))
+    if not kinds:
+        return []
     return [
         item(
             Category.ACTIVATIONS,
             "attention_mask",
-            b * s * s * e + 8 * s,
-            "b*s*s*e + 8*s",
-            {"b": b, "s": s, "e": e},
+            kinds * s * s * e + 8 * s,
+            "k*s*s*e + 8*s",
+            {"k": kinds, "s": s, "e": e},
             "checkpointing_full",
             phases=phases,
         )
     ]
+
+
+def _windows(step: Step) -> int:
+    """How many kinds of attention there are: with a window, without one."""
+    return len({bool(kind.layer.attention.window) for kind in step.kinds})
+
+
+def _is_cut(layer: Layer, sequence: int) -> bool:
+    window = layer.attention.window
+    return bool(window) and window is not None and window < sequence

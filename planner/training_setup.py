@@ -18,6 +18,8 @@ STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 REENTRANT: Final = frozenset({"generic", "hf_trainer"})
 """Runtimes that follow transformers' default, by its version."""
 
+NORMS_FIRST: Final = frozenset({"bloom"})
+"""Model types with a layer norm after the embedding, which autocast runs in fp32."""
 NO_CACHE_BY_DEFAULT: Final = frozenset({"mpt"})
 
 
@@ -169,7 +171,7 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         target_tokens=training.micro_batch * target,
         param_bytes=param,
         compute_bytes=compute,
-        residual_bytes=param if autocast else compute,
+        residual_bytes=_residual_bytes(model, param, compute, autocast=autocast),
         autocast=autocast,
         train_bytes=train,
         gradient_bytes=gradient,
@@ -198,6 +200,13 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def _residual_bytes(model: ModelSpec, param: int, compute: int, *, autocast: bool) -> int:
+    """Bytes of the stream's elements: under autocast the parameters', or fp32 where a layer norm begins it."""
+    if not autocast:
+        return compute
+    return 4 if model.model_type in NORMS_FIRST else param
 
 
 def _caches(model: ModelSpec) -> bool:

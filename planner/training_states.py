@@ -31,6 +31,8 @@ CUTS_CONSTANTS: Final = frozenset({"torchtune"})
 """Runtimes whose 4-bit weights are torchao's."""
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
+TRAINER_LOOPS: Final = frozenset({"hf_trainer", "unsloth"})
+"""Runtimes around transformers' Trainer, which has an Adafactor of its own (`transformers.optimization.Adafactor`)."""
 NO_TEMPORARY: Final = STATE_OPTIMIZERS_8BIT | {"sgd", "sgd_momentum"}
 """Optimizers that step in place: fused 8-bit kernels, and SGD without weight decay (`_foreach_add_`)."""
 
@@ -211,7 +213,7 @@ def _states(setup: Setup, group: Group) -> list[Entry]:
         return _states_8bit(setup, group, ranks, label)
     match name:
         case "adafactor":
-            return [_adafactor(group, ranks, label)]
+            return [_adafactor(setup, group, ranks, label)]
         case "muon":
             return [_muon(setup, group, ranks, label)]
         case "galore":
@@ -242,13 +244,20 @@ def _states_8bit(setup: Setup, group: Group, ranks: int, label: str) -> list[Ent
     ]
 
 
-def _adafactor(group: Group, ranks: int, label: str) -> Entry:
+def own_adafactor(setup: Setup) -> bool:
+    """Whether the step is transformers' own Adafactor, which works in fp32; PyTorch's states are like the gradient."""
+    return setup.optimizer.name == "adafactor" and setup.runtime in TRAINER_LOOPS
+
+
+def _adafactor(setup: Setup, group: Group, ranks: int, label: str) -> Entry:
+    own = own_adafactor(setup) and setup.training.precision.optimizer is None
+    e = 4 if own else setup.state_bytes
     factored, vectors = optimizer.adafactor_factored(group.tensors), optimizer.vector_params(group.tensors)
     held, formula, symbols = divided(factored + vectors, ranks, "(R + V)")
-    shown: dict[str, int | float] = {"R": factored, "V": vectors}
+    shown: dict[str, int | float] = {"R": factored, "V": vectors, "e": e}
     if ranks > 1:
         shown["N"] = symbols["N"]
-    return item(Category.OPTIMIZER, label, 4 * held, f"4*{formula}", shown, "optimizer_adafactor")
+    return item(Category.OPTIMIZER, label, held * e, f"{formula}*e", shown, "optimizer_adafactor")
 
 
 def _muon(setup: Setup, group: Group, ranks: int, label: str) -> Entry:
@@ -291,7 +300,9 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
     if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none":
         return []
     kind, e = setup.optimizer.implementation or "foreach", max(setup.train_bytes, setup.master_bytes)
-    if kind == "fused" or setup.optimizer.name in NO_TEMPORARY or setup.optimizer.paged:
+    e = 4 if own_adafactor(setup) else e
+    fused = kind == "fused" and setup.optimizer.name != "adafactor"
+    if fused or setup.optimizer.name in NO_TEMPORARY or setup.optimizer.paged:
         return []
     entries, alone = [], kind == "single" or setup.optimizer.name in {"adafactor", "muon", "galore"}
     for group in groups:
@@ -314,7 +325,7 @@ def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
 def step_tensors(setup: Setup) -> int:
     """Tensors as large as the parameter that the step of a single one makes: a fused kernel and SGD none."""
     kind, name = setup.optimizer.implementation or "foreach", setup.optimizer.name
-    if kind == "fused" or name in NO_TEMPORARY or setup.optimizer.paged:
+    if (kind == "fused" and name != "adafactor") or name in NO_TEMPORARY or setup.optimizer.paged:
         return 0
     return 2 if kind == "single" and name != "adafactor" else 1
 
@@ -323,11 +334,14 @@ def _single_temporary(setup: Setup, tensors: Sequence[Tensor]) -> int:
     """Elements that a loop over parameters has at once: what it makes of one, while the one before is not yet dropped.
 
     PyTorch's Adam makes two (`_single_tensor_adam`: the root and what is divided of it, then named `denom`), Adafactor
-    one (`_single_tensor_adafactor`: `var_estimate`, named `update`).
+    one (`_single_tensor_adafactor`: `var_estimate`, named `update`). transformers' Adafactor squares the gradient and
+    adds to it, which makes two in fp32, beside fp32 copies of a 16-bit parameter and its gradient.
     """
     if setup.optimizer.name in {"muon", "galore"}:
         return max(t.parameter for t in tensors)
     made = 1 if setup.optimizer.name == "adafactor" else 2
+    if own_adafactor(setup):
+        made = 2 if setup.train_bytes == 4 else 4
     before, most = 0, 0
     for tensor in sorted(
         tensors, key=lambda t: STEPPED.index(t.place) if t.place in STEPPED else len(STEPPED)

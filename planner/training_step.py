@@ -9,14 +9,14 @@ from typing import Final
 from planner.ledger import Category, Entry, Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
-from planner.memory.layer_forms import layer_form
+from planner.memory.layer_forms import CENTRES, NORMS_NOT_BEFORE, layer_form
 from planner.memory.layer_view import LayerForm, expert_bytes
 from planner.memory.litgpt import litgpt_form, untouched_form, untouched_layers
 from planner.memory.megatron import megatron_form
 from planner.memory.terms import PerToken, item, summed, whole
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
-from planner.training_setup import Setup
+from planner.training_setup import Setup, fused_kernels
 from planner.training_states import total
 from planner.units import ceil_div
 
@@ -190,14 +190,14 @@ class Step:
 def starts_without_gradient(share: Share, setup: Setup) -> bool:
     """Whether nothing below the first layer's matrices is trained, so that its input needs no gradient.
 
-    Checkpointing and a quantized base ask for one all the same (PEFT `enable_input_require_grads`).
+    Checkpointing asks for one all the same (PEFT `enable_input_require_grads`), a quantized base only with it
+    (`prepare_model_for_kbit_training`).
     """
     adapter = setup.adapter
     return (
         adapter is not None
         and share.holds_embedding
         and not (setup.megatron or setup.checkpointed)
-        and not (setup.quantized_base and setup.runtime != "litgpt")
         and not frozenset(adapter.modules_to_save) & EMBEDDING_NAMES
         and adapter.method not in PROMPT_METHODS
     )
@@ -212,13 +212,43 @@ def saved_entries(step: Step) -> list[Entry]:
     ]
 
 
-def held_layers(step: Step, phases: frozenset[Phase], times: float | None = None) -> list[Entry]:
-    """What all layers of this stage keep, for `times` micro-batches (those in flight if not given)."""
+def keeps_stream(step: Step) -> bool:
+    """Whether a norm in single steps keeps the very tensor it reads.
+
+    A layer norm keeps its input as it is, an RMS norm an fp32 one; under autocast a 16-bit stream is widened before.
+    """
+    setup = step.setup
+    if step.model.model_type in CENTRES:
+        return False
+    if step.model.norm == "layer_norm":
+        return not setup.autocast or setup.residual_bytes == 4
+    return setup.residual_bytes == 4 and "rms_norm" not in fused_kernels(setup)
+
+
+def reads_stored(step: Step) -> bool:
+    """Whether what a checkpoint stored is the very tensor that the first norm of what is computed again keeps."""
+    setup = step.setup
+    if not setup.checkpointed or setup.training.activation_offload or setup.megatron:
+        return False
+    return setup.runtime != "litgpt" and step.model.model_type not in NORMS_NOT_BEFORE and keeps_stream(step)
+
+
+def held_layers(
+    step: Step, phases: frozenset[Phase], times: float | None = None, *, but: int = 0
+) -> list[Entry]:
+    """What all layers of this stage keep, for `times` micro-batches (those in flight if not given).
+
+    Args:
+        step: The step.
+        phases: When it is there.
+        times: Micro-batches.
+        but: Stored inputs that are left out.
+    """
     times = step.share.in_flight if times is None else times
     if times <= 0:
         return []
     if step.setup.checkpointed:
-        return [stored_inputs(step, phases, times)]
+        return [stored_inputs(step, phases, times, but=but)]
     if step.setup.training.activation_offload:
         return (
             layer_entries(step, step.largest, min(1, times), phases, "saved_activations")
@@ -359,7 +389,7 @@ def exact(value: float) -> float:
 
 
 def stored_inputs(
-    step: Step, phases: frozenset[Phase], times: float, *, offloaded: bool | None = None
+    step: Step, phases: frozenset[Phase], times: float, *, offloaded: bool | None = None, but: int = 0
 ) -> Entry:
     """Full checkpointing: the input of every layer, or of every k-th; the one on its way where they go to the host.
 
@@ -368,11 +398,13 @@ def stored_inputs(
         phases: When they are there.
         times: Micro-batches they are kept for.
         offloaded: Whether they go to the host; the scenario's `activation_offload` if not given.
+        but: How many of them are left out.
     """
     setup = step.setup
     every = checkpoint_interval(setup)
     offloaded = setup.training.activation_offload if offloaded is None else offloaded
-    count, e = 1 if offloaded else ceil_div(step.num_layers, every) * times, setup.residual_bytes
+    count = 1 if offloaded else max(0, ceil_div(step.num_layers, every) * times - but)
+    e = setup.residual_bytes
     tokens = setup.tokens
     if step.model.encoder_layers and step.kinds:
         tokens = sum(setup.batch * kind.sequence * kind.count for kind in step.kinds) // step.num_layers

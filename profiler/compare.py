@@ -79,7 +79,7 @@ BUNDLES: Final = (
         "rotary_tables token_ids",
         "saved_activations inputs",
     ),
-    _bundle("kept_cache", Category.ACTIVATIONS, "kept_cache", "kept_outputs"),
+    _bundle("kept_cache", Category.ACTIVATIONS, "kept_cache kept_embedding", "kept_outputs"),
     _bundle(
         "recomputed_layer",
         Category.ACTIVATIONS,

@@ -90,12 +90,12 @@ def eager_score_gradients(e: int, *, upcast: bool, half: bool = True) -> int:
 def fused_projection_view(e: int, *, rotary: bool, cached: bool, copied: bool) -> Terms:
     """What views into a fused query-key-value output keep alive beyond the attention's own inputs.
 
-    With rotary positions query and key are new tensors and value is a view, unless a cache copied it. With learned
-    positions query, key and value are all views; a cache copies key and value. `copied`: eager products of several
-    sequences copy the heads they read, which leaves no view. Traced on GPT-2.
+    With rotary positions query and key are new tensors and value is a view, unless a cache or a product copied it.
+    With learned positions query, key and value are all views; a cache copies key and value. `copied`: eager products of
+    several sequences copy the heads they read, which leaves no view. Traced on GPT-2.
     """
     if rotary:
-        return {} if cached else {"q": e, "k": e}
+        return {} if cached or copied else {"q": e, "k": e}
     return {"k": e, "v": e} if cached and not copied else {}
 
 
@@ -109,14 +109,15 @@ def fused_name(act: str) -> str:
     return "gelu" if act in COMPOSED_GELU else act
 
 
-def plain_mlp(act: str, *, e: int, autocast: bool) -> Terms:
+def plain_mlp(act: str, *, e: int, autocast: bool, read: bool = True) -> Terms:
     """An activation: its input, or for GELU composed of Python steps also the cube, the tanh and both factors.
 
+    Where the output is enough, nothing if the matrix after it keeps that (`read`).
     Under autocast `pow` and `tanh` run in fp32: three fp32 tensors and a 16-bit one.
     """
     if act in COMPOSED_GELU:
         return {"i": 3 * 4 + e if autocast and e < 4 else 4 * e}
-    return {"i": 0 if act in ONE_TENSOR else e}
+    return {"i": 0 if act in ONE_TENSOR and read else e}
 
 
 def residual_dropout() -> Terms:

@@ -22,6 +22,16 @@ WIDE_HEAD_NORMS: Final = frozenset({"olmo2", "olmo3", "olmoe"})
 """Classes that norm queries and keys over all heads at once, as they come from their products."""
 COMBINES_IN_FP32: Final = frozenset({"torchtitan"})
 """Runtimes that weight the routed tokens in fp32, which keeps that copy (torchtitan `MoE.forward`)."""
+NORMS_AFTER: Final = frozenset({
+    *("gemma2", "gemma3", "gemma3_text", "glm4", "olmo2", "olmo3", "exaone4"),
+})  # fmt: skip
+"""Classes with a norm after the attention and one after the feed-forward part (`post_feedforward_layernorm`)."""
+NORMS_NOT_BEFORE: Final = frozenset({"olmo2", "olmo3", "exaone4"})
+"""Those of them without norms before the two."""
+WIDE_SCORES: Final = frozenset({"gptj", "codegen", "gpt_neo"})
+"""Classes whose eager attention multiplies queries and keys in fp32."""
+FP32_ROUTERS: Final = frozenset({"deepseek_v2", "deepseek_v3", "glm4_moe"})
+"""Classes whose router multiplies in fp32, with a copy of its input (`hidden_states.type(torch.float32)`)."""
 PLAIN_SOFTMAX: Final = frozenset({
     *("albert", "bart", "bert", "biogpt", "blenderbot", "camembert", "deberta", "distilbert", "electra", "ernie"),
     *("gpt2", "gpt_neo", "llama4", "llama4_text", "marian", "mbart", "mobilebert", "pegasus", "plbart"),
@@ -53,6 +63,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     if setup.adapter is not None and setup.adapter.method == "dora":
         widths["y"] = scaled_outputs(view)
         parts.append(act.scaled_results(setup.train_bytes, e=setup.compute_bytes, autocast=setup.autocast))
+    ends = _last_norm(view)
     masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
     total = add(*parts)
     between = kept_between(view, total, widths)
@@ -62,7 +73,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     if not eager or not view.heads:
         return LayerForm(
             total, widths, 0, 0,
-            masks=masks, adapter_masks=adapter_masks(view), between=between, again=again,
+            masks=masks, adapter_masks=adapter_masks(view), between=between, again=again, ends=ends,
         )  # fmt: skip
     e, upcast, dropout = setup.compute_bytes, upcasts_softmax(model, setup), bool(setup.training.dropout)
     return LayerForm(
@@ -74,11 +85,65 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         adapter_masks=adapter_masks(view),
         masks_scores=dropout,
         score_gradients=act.eager_score_gradients(
-            e, upcast=upcast, half=setup.training.precision.compute == "fp16"
+            e, upcast=upcast, half=setup.training.precision.compute == "fp16" and not _wide_scores(view)
         ),
         between=between,
         again=again,
+        behind=add(_after_softmax(view), scaled(ends, -1)),
+        ends=ends,
     )
+
+
+def _last_norm(view: View) -> Terms:
+    """The norm after the feed-forward part, which the backward pass begins with."""
+    if view.model.model_type not in NORMS_AFTER or view.setup.megatron:
+        return {}
+    return norm_terms(view.model, view.setup, view.residual)
+
+
+def _after_softmax(view: View) -> Terms:
+    """What the output projection, the later norms and the feed-forward part keep."""
+    layer, model = view.layer, view.model
+    _, outs = view.linears(Part.ATTENTION)
+    _, out_sites = view.adapted(Part.ATTENTION)
+    parts = [scaled(norm_terms(model, view.setup, view.residual), _later_norms(view))]
+    if layer.mlp.kind is not MlpKind.NONE and not _feeds_untrained(view):
+        parts += [*feed(view), _read_twice(view)]
+    reads, _ = view.linears(Part.ATTENTION)
+    fused = len(reads) == 1 and layer.attention.kind is not AttentionKind.MLA
+    e, copied = view.setup.product_bytes, view.setup.batch > 1
+    if fused and model.position_embedding == "rope" and not view.cached:
+        parts.append(act.fused_projection_view(e, rotary=True, cached=False, copied=copied))
+    elif fused and not copied and not view.cached:
+        parts.append(
+            {"v": -e}
+        )  # the values' gradient comes, and they stay as a part of what the keys are a view of
+    kept = kept_inputs(view, "o", outs, out_sites, view.setup.compute_bytes)
+    return add(*parts, kept, _later_masks(view))
+
+
+def _later_masks(view: View) -> Terms:
+    """Masks of the adapters' dropout on the output projection and in a dense feed-forward part."""
+    if view.setup.adapter is None or not view.setup.adapter.dropout or view.layer.mlp.kind is MlpKind.MOE:
+        return {}
+    _, outs = view.adapted(Part.ATTENTION)
+    ups, downs = view.adapted(Part.MLP)
+    return {"o": len(outs), "h": len(ups), "i": len(downs)}
+
+
+def _wide_scores(view: View) -> bool:
+    """Whether queries and keys are widened for their product, which is then in fp32 (`GPTJAttention._attn`)."""
+    setup = view.setup
+    wide = view.model.model_type in WIDE_SCORES and setup.runtime in COMPOSES_GELU
+    return wide and view.makes_scores and setup.compute_bytes < 4 and not setup.autocast
+
+
+def _later_norms(view: View) -> int:
+    """Norms of the hidden size that follow the attention."""
+    layer, model = view.layer, view.model
+    before = 0 if model.model_type in NORMS_NOT_BEFORE else 1
+    wide = 2 if model.model_type in WIDE_HEAD_NORMS else 0
+    return max(0, norm_count(layer, model) - before - wide)
 
 
 def _feeds_untrained(view: View) -> bool:
@@ -199,15 +264,16 @@ def has_head_norms(layer: Layer, model: ModelSpec) -> bool:
     return layer.attention.kind is not AttentionKind.MLA and layer.norm_params % model.hidden_size != 0
 
 
-def norm_terms(model: ModelSpec, setup: Setup, x: str = "h") -> Terms:
-    """One norm over width `x`, its output left out."""
+def norm_terms(model: ModelSpec, setup: Setup, x: str = "h", res: int | None = None) -> Terms:
+    """One norm over width `x`, its output left out; `res` bytes an element that it reads, the stream's if not given."""
+    res = setup.residual_bytes if res is None else res
     if model.model_type in CENTRES and setup.runtime in COMPOSES_GELU:
         return act.centred_norm(x, trained=setup.adapter is None)
     if model.norm == "layer_norm":
-        return act.layer_norm(x, res=4 if setup.autocast else setup.residual_bytes)
+        return act.layer_norm(x, res=4 if setup.autocast else res)
     return act.rms_norm(
         x,
-        res=setup.residual_bytes,
+        res=res,
         fused="rms_norm" in fused_kernels(setup),
         trained=setup.adapter is None,
         upcast_weight=model.model_type.startswith("gemma"),
@@ -220,8 +286,9 @@ def _norms(view: View) -> Terms:
     The two layer norms of a parallel block keep one tensor, where autocast does not cast it for each.
     """
     layer, model, setup = view.layer, view.model, view.setup
-    frozen = 0 if view.stream else 1
-    count = norm_count(layer, model) - frozen
+    count = norm_count(layer, model)
+    if not view.stream:
+        count -= count if model.parallel_residual else 1
     total = scaled(norm_terms(model, setup, view.residual), count)
     given = not setup.autocast or setup.residual_bytes == 4
     if model.parallel_residual and model.norm == "layer_norm" and count > 1 and given:
@@ -231,7 +298,8 @@ def _norms(view: View) -> Terms:
     if model.model_type in WIDE_HEAD_NORMS and setup.runtime in COMPOSES_GELU:
         total[view.residual] -= 2 * (setup.residual_bytes - setup.product_bytes)
     if has_head_norms(layer, model):
-        heads, keys = norm_terms(model, setup, "q"), norm_terms(model, setup, "k")
+        made = setup.product_bytes
+        heads, keys = norm_terms(model, setup, "q", made), norm_terms(model, setup, "k", made)
         total = add(total, {"q": heads["q"], "n": heads[""], "k": keys["k"], "nk": keys[""]})
     if layer.attention.kind is AttentionKind.MLA:
         for latent in ("ql", "kl") if layer.attention.q_lora_rank else ("kl",):
@@ -322,7 +390,17 @@ def _attention(view: View, *, eager: bool) -> list[Terms]:
                 view.setup.product_bytes, rotary=rotary, cached=view.cached, copied=copied
             )
         )
+    parts.append(_latent_values(view))
     return parts
+
+
+def _latent_values(view: View) -> Terms:
+    """Values of a latent attention are a view of what their matrix put out, with the keys' part without positions."""
+    shape, setup = view.layer.attention, view.setup
+    viewed = setup.runtime in COMPOSES_GELU and not view.cached and not view.makes_scores and bool(view.heads)
+    if shape.kind is not AttentionKind.MLA or not viewed:
+        return {}
+    return {"n": setup.product_bytes * (shape.head_dim - shape.qk_rope_head_dim)}
 
 
 def _core(view: View, *, eager: bool) -> Terms:
@@ -330,13 +408,16 @@ def _core(view: View, *, eager: bool) -> Terms:
     if shape.kind in RECURRENT:
         return {"w": 2 * e, "o": e}
     repeats = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
+    if eager and shape.num_kv_heads == 1 and setup.batch == 1:
+        repeats = False  # one head of one sequence is read as all of them without a copy
     cache: Terms = {"k": e, "v": e} if view.cached and repeats else {}
     if eager and view.cached:
         cache = add(cache, _widened_keys(view, 4 - e if repeats else 4))
     if not view.heads:
         return cache
     if eager:
-        return add(act.eager_attention(e, repeats=repeats, trained=view.heads), cache)
+        wide: Terms = {"q": 4 - e, "k": 4 - e} if _wide_scores(view) else {}
+        return add(act.eager_attention(e, repeats=repeats, trained=view.heads), wide, cache)
     if e == 4:
         return add(act.efficient_fp32_attention(repeats=repeats), cache)
     if repeats and repeats_keys(view.model.model_type, setup):
@@ -400,8 +481,28 @@ def activation(view: View, width: str, e: int) -> Terms:
     else:
         widened = setup.autocast
         name = model.hidden_act if setup.runtime in COMPOSES_GELU else act.fused_name(model.hidden_act)
-        kept = act.plain_mlp(name, e=e, autocast=widened)
+        kept = act.plain_mlp(name, e=e, autocast=widened, read=_reads_product(view))
     return {width: kept["i"]}
+
+
+def _reads_product(view: View) -> bool:
+    """Whether the matrix after the activation, or its adapter, keeps the very tensor that the activation put out."""
+    setup = view.setup
+    if setup.adapter is None:
+        return True
+    _, down = view.adapted(Part.MLP)
+    given = setup.product_bytes
+    return (
+        bool(down)
+        and not setup.adapter.dropout
+        and act.adapter_shares(
+            given=given,
+            dtype=setup.train_bytes,
+            e=setup.compute_bytes,
+            autocast=setup.autocast,
+            packed=setup.quantized_base,
+        )
+    )
 
 
 def _dense(view: View, part: Part, width: str) -> list[Terms]:
@@ -427,7 +528,8 @@ def _routed(view: View) -> list[Terms]:
     parts: list[Terms] = [chosen, {"xh": e}, activation(view, "xi", e)]
     if view.setup.adapter is None:
         combined = 4 if view.setup.runtime in COMBINES_IN_FP32 else e
-        return [*parts, {"h": router, "xh": combined, "xi": e}]
+        wide = view.model.model_type in FP32_ROUTERS and view.setup.runtime in COMPOSES_GELU
+        return [*parts, {"h": 4 if wide else router, "xh": combined, "xi": e}]
     ups, downs = view.adapted(Part.EXPERTS)
     for width, sites in (("xh", ups), ("xi", downs)):
         if sites:

@@ -36,6 +36,8 @@ class LayerForm:
         between: What it keeps until its backward pass where selective checkpointing computes the rest again, by width;
             None where everything is kept.
         again: What that backward pass then makes again.
+        behind: What is kept by all that follows the softmax: gone when the backward pass comes to it.
+        ends: What the norm after the feed-forward part keeps: gone first of all.
     """
 
     terms: Terms
@@ -50,6 +52,8 @@ class LayerForm:
     score_gradients: int = 0
     between: Terms | None = None
     again: Terms = field(default_factory=dict)
+    behind: Terms = field(default_factory=dict)
+    ends: Terms = field(default_factory=dict)
 
     @cached_property
     def kept_between(self) -> tuple[tuple[str, PerToken], ...]:

@@ -84,6 +84,15 @@ def _group_layers(model: Any, size: int) -> None:
                 _Group(layers[start : start + size])
 
 
+class _Held(tuple[Any]):
+    """The input of a group, handed on by layers that have not run; it is its own first piece where a model takes that.
+
+    Some classes' layers put out the stream alone, others a tuple that begins with it (`BloomBlock`).
+    """
+
+    __slots__ = ()
+
+
 class _Group:
     """Layers that are computed again together.
 
@@ -104,20 +113,21 @@ class _Group:
     def _call(self, index: int, hidden: Any, *args: Any, **kwargs: Any) -> Any:
         if self._inside:
             return self._forwards[index](hidden, *args, **kwargs)
+        hidden = hidden[0] if isinstance(hidden, _Held) else hidden
         self._calls.append((args, kwargs))
         if index + 1 < len(self._layers):
-            return hidden
+            return _Held((hidden,))
         calls, self._calls = self._calls, []
         return self._checkpoint(partial(self._run, calls), hidden)
 
     def _run(self, calls: list[tuple[tuple[Any, ...], dict[str, Any]]], hidden: Any) -> Any:
-        self._inside = True
+        self._inside, out = True, hidden
         try:
             for layer, (args, kwargs) in zip(self._layers, calls, strict=True):
-                hidden = layer(hidden, *args, **kwargs)
+                out = layer(out[0] if isinstance(out, tuple) else out, *args, **kwargs)
         finally:
             self._inside = False
-        return hidden
+        return out
 
 
 def _checkpoint_attention(model: Any) -> None:

@@ -33,7 +33,7 @@ class ModelShapes:
 
     Attributes:
         vocab_size: Width of the logits, 0 where there are none.
-        parameters: Shapes of all parameters, and of matrices turned over.
+        parameters: Shapes of all matrices that get gradients, and of these turned over.
     """
 
     vocab_size: int
@@ -52,7 +52,8 @@ def place(storage: Storage, shapes: ModelShapes, phase: str = "", step: int = 0)
         return "optimizer_states", "optimizer_temporaries"
     if storage.detail == CAST:
         return "weights", "cast_weights"
-    if storage.phase == "backward" and storage.shape in shapes.parameters:
+    makes_gradients = storage.phase == "backward" and storage.detail != RECOMPUTED
+    if makes_gradients and storage.shape in shapes.parameters:
         return "gradients", "gradient_temporaries"
     if storage.phase == "loss" or (shapes.vocab_size and storage.shape[-1:] == (shapes.vocab_size,)):
         return "logits_and_loss", _LOGIT_NAMES.get(storage.phase, "logits")

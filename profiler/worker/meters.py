@@ -38,7 +38,7 @@ class Meter(Protocol):
 
 def shapes_of(workload: Workload) -> ModelShapes:
     """What the grouping needs to know of the model."""
-    shapes = [tuple(parameter.shape) for parameter in workload.model.parameters()]
+    shapes = [tuple(parameter.shape) for parameter in workload.model.parameters() if parameter.requires_grad]
     matrices = {shape for shape in shapes if len(shape) > 1}
     turned = {shape[::-1] for shape in matrices}
     return ModelShapes(vocab_size=workload.vocab_size, parameters=frozenset(matrices | turned))

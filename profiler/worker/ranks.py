@@ -76,7 +76,8 @@ class Ranks:
             cut(model, self._mesh[TENSOR], part)
         if part.shards > 1:
             shard(model, self._mesh[COPIES, SHARDS] if part.copies > 1 else self._mesh[SHARDS], part)
-        optimizer, in_backward = make_optimizers(model, self._scenario.training.optimizer)
+        given = self._scenario
+        optimizer, in_backward = make_optimizers(model, given.training.optimizer, given.runtime.name)
         workload = replace(workload, optimizer=optimizer, in_backward=in_backward)
         if part.copies > 1 and part.shards == 1:
             workload = replace(workload, model=self._copied(model))

@@ -58,7 +58,7 @@ def test_8_bit_optimizers_leave_small_tensors_in_fp32() -> None:
 def test_adafactor_keeps_a_row_and_a_column_of_every_matrix() -> None:
     layer = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
     factored = 32 * layer + 2 * (128256 + 4096)
-    assert states("adafactor") == 4 * (factored + NORMS)
+    assert states("adafactor") == 2 * (factored + NORMS)
 
 
 def test_galore_projects_the_shorter_side() -> None:
@@ -98,3 +98,19 @@ def test_states_are_divided_rounding_up() -> None:
 
 def test_paged_states_leave_the_device() -> None:
     assert states("adamw_8bit", paged=True) == 0
+
+
+@pytest.mark.parametrize(("parameters", "made"), [("fp32", 2), ("bf16", 4)])
+def test_the_trainers_own_adafactor_works_in_fp32(parameters: str, made: int) -> None:
+    """States, the squared gradient and its sum, and of 16-bit parameters copies with the gradient's; of the largest."""
+    found = cases.ledger(
+        cases.LLAMA_8B,
+        runtime={"name": "hf_trainer"},
+        training={
+            "optimizer": {"name": "adafactor"},
+            "precision": {"parameters": parameters, "compute": "bf16", "autocast": True},
+        },
+    )
+    layer = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
+    assert found.total("optimizer_states") == 4 * (32 * layer + 2 * (128256 + 4096) + NORMS)
+    assert found.total("step_temporary") == made * 4 * 128256 * 4096
