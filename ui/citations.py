@@ -11,9 +11,9 @@ from planner.references import REFERENCES, Reference
 from ui.words import Safe, Words
 
 
-def title_of(reference: Reference, words: Words) -> str:
-    """Its title; in the user's language where we named it."""
-    return _worded("title", reference, reference.title, words)
+def title_of(reference: Reference, words: Words) -> Safe:
+    """Its title, names between backticks as code; in the user's language where we named it."""
+    return coded(_worded("title", reference, reference.title, words))
 
 
 def where_of(reference: Reference, words: Words) -> Safe:

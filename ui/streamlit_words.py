@@ -10,6 +10,7 @@ PLACES: Final[dict[str, str]] = {
     "enter": '[data-testid="stTextInput"] [data-testid="InputInstructions"]',
     "enter_area": '[data-testid="stTextArea"] [data-testid="InputInstructions"]',
     "enter_number": '[data-testid="stNumberInput"] [data-testid="InputInstructions"]',
+    "stop": '[data-testid="stStatusWidget"] button',
     "skip": '[data-testid="stSkipToContent"]',
 }
 

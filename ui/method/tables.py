@@ -146,9 +146,9 @@ def references_table(
 
 
 def _title(reference: Reference, words: Words) -> Safe:
-    title = escape(title_of(reference, words))
+    title = title_of(reference, words)
     if not reference.url:
-        return Safe(title)
+        return title
     return Safe(f'<a href="{escape(reference.url)}" rel="noreferrer">{title}</a>')
 
 
