@@ -26,13 +26,14 @@ class Opened:
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has ended and every figure is drawn."""
+    """Wait until the script has ended and every figure is drawn; the Claims page has none."""
     page.wait_for_selector(SETTLED, timeout=WAIT_MS)
     page.wait_for_selector("h1.v", timeout=WAIT_MS)
     page.wait_for_function(
         """() => {
             const plots = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
-            return plots.length > 0 && plots.every(plot => plot.querySelector('.main-svg .cartesianlayer'));
+            const tables = document.querySelector('[class*="st-key-claim"]');
+            return (plots.length > 0 || tables) && plots.every(plot => plot.querySelector('.main-svg .cartesianlayer'));
         }""",
         timeout=WAIT_MS,
     )
