@@ -13,6 +13,8 @@ class StepWork:
     Attributes:
         full_flops: Matrix products in the compute format, those done again included.
         low_flops: Matrix products in fp8 or fp4.
+        full_expert_flops: Of `full_flops`, products of routed experts.
+        low_expert_flops: Of `low_flops`.
         attention_flops: Scores and values, those done again included.
         moved_bytes: Operands of matrix products, and streams of everything else.
         eager_frac: 1 where the runtime's kernels are single steps, 0 where they are fused.
@@ -52,6 +54,8 @@ class StepWork:
 
     full_flops: float
     low_flops: float
+    full_expert_flops: float
+    low_expert_flops: float
     attention_flops: float
     moved_bytes: float
     again_full_flops: float

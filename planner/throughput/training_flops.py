@@ -85,6 +85,8 @@ class StageLoad:
         attention: Scores, values and recurrent states.
         moved_bytes: Memory traffic.
         layer_passes: Layers passed, forward and backward.
+        full_experts: Of `full`, products of routed experts.
+        low_experts: Of `low`.
     """
 
     full: float
@@ -92,6 +94,8 @@ class StageLoad:
     attention: float
     moved_bytes: float
     layer_passes: float
+    full_experts: float = 0.0
+    low_experts: float = 0.0
 
     @property
     def flops(self) -> float:
@@ -137,13 +141,14 @@ def stage_load(
         again: Whether what checkpointing does again is counted.
     """
     passes, tokens, t = passes_of(setup, again=again), setup.tokens, share.tensor
-    full = low = attention = moved = 0.0
+    full = low = attention = moved = experts = 0.0
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
     for layer, count in counted_layers((*share.layers, *share.encoder_layers)):
         load = loads[id(layer)]
         products = fl.matrix_flops(tokens, load.weights + load.expert_weights) / t * count * passes.dense
         low, full = (low + products, full) if is_low else (low, full + products)
+        experts += fl.matrix_flops(tokens, load.expert_weights) / t * count * passes.dense
         seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
         attention += (
             (
@@ -166,7 +171,8 @@ def stage_load(
     if setup.adapter is not None:
         full += fl.matrix_flops(tokens, trained) * PRODUCTS
     layers = len(share.layers) + len(share.encoder_layers)
-    return StageLoad(full, low, attention, moved, layers * passes.visits)
+    full_experts, low_experts = (0.0, experts) if is_low else (experts, 0.0)
+    return StageLoad(full, low, attention, moved, layers * passes.visits, full_experts, low_experts)
 
 
 def _score_bytes(setup: Setup, heads: float, attention_passes: float) -> float:

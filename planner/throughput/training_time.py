@@ -22,6 +22,7 @@ class TrainingRates:
         product_frac: Share of the rated peak that large matrix products reach while power allows.
         joule_per_tflop: Energy of 1e12 operations in 16 bit; with the power limit it bounds the clock.
         low_joule_frac: The same in fp8 and fp4, as a share of that.
+        expert_slow: What is added to the time of products where they are of routed experts: many small ones, relative.
         attention_slow: Time of attention operations over that of matrix products.
         attention_slow_hopper: What is added to that on Hopper and later.
         moved_scale: Memory traffic over the counted bytes, fused kernels.
@@ -40,6 +41,7 @@ class TrainingRates:
     product_frac: float
     joule_per_tflop: float
     low_joule_frac: float
+    expert_slow: float
     attention_slow: float
     attention_slow_hopper: float
     moved_scale: float
@@ -131,9 +133,11 @@ def step_parts(work: StepWork, rates: TrainingRates) -> StepParts:
     low_s = 1 / (work.low_peak * rates.product_frac) + joule * rates.low_joule_frac
     attention_s = full_s * (rates.attention_slow + rates.attention_slow_hopper * work.is_hopper_up)
     byte_s = (rates.moved_scale + rates.eager_scale * work.eager_frac) / work.bandwidth
-    products_again = work.again_full_flops * full_s + work.again_low_flops * low_s
     attention_again, moved_again = work.again_attention_flops * attention_s, work.again_moved_bytes * byte_s
-    products = work.full_flops * full_s + work.low_flops * low_s
+    grouped = rates.expert_slow * (work.full_expert_flops * full_s + work.low_expert_flops * low_s)
+    dense = work.full_flops * full_s + work.low_flops * low_s
+    products = dense + grouped
+    products_again = (work.again_full_flops * full_s + work.again_low_flops * low_s) * products / dense
     attention, moved = work.attention_flops * attention_s, work.moved_bytes * byte_s
     busy = products + attention + moved
     launches = positive(work.layer_passes * rates.layer_s - busy)

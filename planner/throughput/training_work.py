@@ -167,6 +167,8 @@ def _work(
     return StepWork(
         full_flops=load.full,
         low_flops=load.low,
+        full_expert_flops=load.full_experts,
+        low_expert_flops=load.low_experts,
         attention_flops=load.attention,
         moved_bytes=load.moved_bytes,
         again_full_flops=load.full - first.full,

@@ -7,7 +7,7 @@ import pytest
 from planner.scenario import Runtime
 from planner.throughput.training_flops import writes_scores
 from planner.throughput.training_speed import TrainingSpeed, training_speed
-from planner.throughput.training_time import runtime_key
+from planner.throughput.training_time import runtime_key, step_parts, training_rates
 from planner.throughput.training_work import bubble_frac, training_work
 from tests.planner.throughput.cases import TABLES, made, serving, training
 
@@ -192,3 +192,18 @@ def test_what_is_computed_again_is_a_part_of_its_own() -> None:
         assert full[name] == pytest.approx(plain[name])
     forward = plain["matrix_products"] / 3 + plain["attention"] / 3.5 + plain["memory_traffic"] / 3
     assert full["recompute"] == pytest.approx(forward, rel=0.15)
+
+
+def test_products_of_experts_are_slower_than_those_of_one_matrix() -> None:
+    work, _, _ = training_work(made(training("mistralai/Mixtral-8x7B-v0.1", checkpointing="full")), TABLES)
+    dense, _, _ = training_work(made(training()), TABLES)
+    assert work is not None
+    assert dense is not None
+    assert 0.7 < work.full_expert_flops / work.full_flops < 1
+    assert dense.full_expert_flops == 0
+    rates = training_rates(TABLES)
+    alike = step_parts(work, replace(rates, expert_slow=0.0))
+    slow = step_parts(work, rates)
+    assert slow.matrix_products > 1.2 * alike.matrix_products
+    assert slow.recompute > alike.recompute
+    assert slow.attention == alike.attention
