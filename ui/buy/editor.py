@@ -14,6 +14,7 @@ from ui.cost.currency import draw_currency, exchange
 from ui.cost.money import usd
 from ui.document import Document
 from ui.numbers import whole
+from ui.state import load
 from ui.words import Words
 
 NUMBERS: Final = (("price", 140, 1000.0), ("rent_per_hour", 132, 0.5), ("power_w", 132, 100.0))
@@ -94,6 +95,15 @@ def _line(
                 label_visibility=visible,
                 width=width,
                 **_bound(line, name, getattr(build, name)),
+            )
+        if column is not None and build.gpu_id != OPEN:
+            st.button(
+                words("buy.plan_it", letter=letter),
+                type="tertiary",
+                key=f"buy_{line}_plan",
+                on_click=load,
+                args=(column.on.document,),
+                help=words("buy.plan_help"),
             )
         if len(builds()) > 1:
             st.button(

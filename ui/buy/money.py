@@ -45,6 +45,8 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
     "life_months": (1, 120),
 }
 """The least and the most of each term, both allowed."""
+USES: Final = tuple(step / 50 for step in range(1, 51))
+"""Shares of use at which the pay-back is worked out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +57,15 @@ class Costs:
         found: Month by month.
         least_use_frac: From which use on buying pays over the life; None where no use is enough.
         own: What it was worked out for.
-        rented: Whether a rent is known; where not, only what owning costs means something.
+        rent: What renting was worked out for; None where no rent is known, so that only what owning costs means
+            something.
         rate: Speed behind the figures for a million tokens; None where not known.
     """
 
     found: BuyOrRent
     least_use_frac: float | None
     own: Ownership
-    rented: bool
+    rent: Rent | None
     rate: Rate | None
 
     @property
@@ -74,6 +77,11 @@ class Costs:
     def rented_usd(self) -> float | None:
         """A million tokens on the rented one."""
         return self.found.rented_usd_per_million_tokens if self.rented else None
+
+    @property
+    def rented(self) -> bool:
+        """Whether a rent is known."""
+        return self.rent is not None
 
 
 def terms_in_dollars(terms: Terms, exchange: Exchange) -> Terms:
@@ -112,9 +120,17 @@ def costs_of(
         found=buy_or_rent(own, hired, use, speed),
         least_use_frac=None if rent is None else least_utilisation_frac(own, hired),
         own=own,
-        rented=rent is not None,
+        rent=None if rent is None else hired,
         rate=rate,
     )
+
+
+def months_by_use(costs: Costs) -> tuple[tuple[float, int], ...]:
+    """The month by which a kept build has paid for itself, by share of use; shares at which it never does left out."""
+    if costs.rent is None:
+        return ()
+    months = ((use, buy_or_rent(costs.own, costs.rent, use).pay_back_month) for use in USES)
+    return tuple((use, month) for use, month in months if month is not None)
 
 
 def _ownership(price_usd: float, power_w: float, terms: Terms) -> Ownership:

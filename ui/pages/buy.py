@@ -13,10 +13,12 @@ from ui.buy.builds import in_dollars
 from ui.buy.classes import draw_classes
 from ui.buy.columns import Column, columns
 from ui.buy.editor import draw_builds, draw_terms
-from ui.buy.money import Terms, terms_in_dollars, wrong_terms
+from ui.buy.listing import build_csv
+from ui.buy.money import Terms, months_by_use, terms_in_dollars, wrong_terms
 from ui.buy.state import builds, terms
-from ui.charts import buy_lines
+from ui.charts import buy_lines, buy_use
 from ui.charts.buy_lines import Line
+from ui.charts.buy_use import Curve
 from ui.cost.currency import exchange, said
 from ui.cost.quotes import quotes
 from ui.cost.refreshed import refreshed_quotes
@@ -54,6 +56,8 @@ def draw() -> None:
             with st.container(key="buyterms", gap="xsmall"):
                 st.html(parts.section(words("buy.terms.title"), words("buy.terms.note")))
                 draw_terms(words)
+        with st.container(key="buyuse", gap="xsmall"):
+            _use(found, given, words)
         lines = wording.trouble(found, words)
         if lines:
             st.html(parts.section(words("buy.trouble.title")))
@@ -89,6 +93,15 @@ def _table(found: tuple[Column, ...], words: Words) -> None:
         st.html(
             parts.table(head, wording.table_rows(found, words), name=title, wide=tuple(range(1, len(head))))
         )
+        st.download_button(
+            words("buy.table.csv"),
+            data=lambda: build_csv(found),
+            file_name="headroom-builds.csv",
+            mime="text/csv",
+            key="csv",
+            type="tertiary",
+            on_click="ignore",
+        )
 
 
 def _chart(found: tuple[Column, ...], given: Terms, words: Words) -> None:
@@ -101,6 +114,21 @@ def _chart(found: tuple[Column, ...], given: Terms, words: Words) -> None:
     lines = tuple(_line(one, best=one is best) for one in drawn)
     months = max(LEAST_MONTHS, (given.life_months or 0) + MORE_MONTHS)
     plot(buy_lines.buy_lines(lines, months, words), "buy_lines", buy_lines.alternative(lines, words))
+
+
+def _use(found: tuple[Column, ...], given: Terms, words: Words) -> None:
+    """The pay-back of each build by use: what articles leave out of theirs."""
+    drawn = [(one, one.costs) for one in found if one.costs is not None and one.costs.rented]
+    if not drawn:
+        return
+    best = wording.best_of(found)
+    curves = tuple(
+        Curve(letter=one.letter, name=wording.name_of(one), months=months_by_use(costs), best=one is best)
+        for one, costs in drawn
+    )
+    st.html(parts.section(words("buy.use_chart.title"), words("buy.use_chart.note")))
+    figure = buy_use.buy_use(curves, (given.use_percent or 0.0) / 100, words)
+    plot(figure, "buy_use", buy_use.alternative(curves, words))
 
 
 def _line(column: Column, *, best: bool) -> Line:

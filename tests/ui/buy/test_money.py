@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost import Ownership, Rent, buy_or_rent
 from ui.buy.builds import Known
-from ui.buy.money import LIMITS, Terms, costs_of, wrong_terms
+from ui.buy.money import LIMITS, Terms, costs_of, months_by_use, wrong_terms
 from ui.cost.replans import Rate
 
 PRICE = Known(value=100_000, how="typed")
@@ -57,6 +57,19 @@ def test_a_machine_that_never_works_has_no_price_for_tokens() -> None:
     assert found is not None
     assert found.owned_usd is None
     assert found.found.pay_back_month is None
+
+
+def test_the_pay_back_by_use_falls_and_begins_where_it_comes_within_ten_years() -> None:
+    found = costs_of(PRICE, POWER, RENT, RATE, Terms())
+    assert found is not None
+    by_use = dict(months_by_use(found))
+    assert by_use[0.6] == found.found.pay_back_month
+    assert 0.02 not in by_use
+    months = [by_use[use] for use in sorted(by_use)]
+    assert months == sorted(months, reverse=True)
+    alone = costs_of(PRICE, POWER, None, RATE, Terms())
+    assert alone is not None
+    assert months_by_use(alone) == ()
 
 
 @pytest.mark.parametrize("name", list(LIMITS))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +12,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import charts, checked, headline, html
+from ui import answers
+from ui.buy.builds import first_builds
 from ui.buy.classes import dots
+from ui.buy.columns import columns
+from ui.buy.listing import build_csv
+from ui.buy.money import Terms
+from ui.charts import buy_use
 from ui.charts.buy_lines import Line, alternative, buy_lines
+from ui.charts.buy_use import Curve
 from ui.charts.card_classes import card_classes
+from ui.cost.quotes import quotes
 from ui.document import put
 from ui.examples import default_document
 from ui.words import words_for
@@ -52,7 +63,7 @@ def test_three_builds_stand_side_by_side() -> None:
         "kW",
     ):
         assert said in text
-    assert set(charts(page)) == {"buy_lines", "buy_classes"}
+    assert set(charts(page)) == {"buy_lines", "buy_use", "buy_classes"}
 
 
 def test_a_fourth_build_is_the_last_one_and_can_go_again() -> None:
@@ -115,6 +126,15 @@ def test_a_described_card_can_be_bought() -> None:
     assert "$200,000" in html(checked(page.run()))
 
 
+def test_a_build_becomes_the_open_question() -> None:
+    page = opened()
+    page.button(key="buy_1_plan").click()
+    document = checked(page.run()).session_state["scenario_document"]
+    assert document["hardware"]["devices"] == [{"gpu": "h100-sxm-80gb", "count": 8}]
+    assert document["parallel"]["sharding"] == "fsdp"
+    assert "2 of 3 builds fit" not in html(page)
+
+
 def test_a_question_with_errors_keeps_the_page_standing() -> None:
     page = opened(put(default_document(), "hardware.devices", [{"gpu": "nothing"}]))
     assert "nothing" in html(page)
@@ -132,6 +152,39 @@ def test_the_figure_marks_where_lines_cross() -> None:
     said = alternative(lines, WORDS)
     assert "A, one, costs the same in month 3" in said
     assert "B, other, does not come to cost the same within ten years" in said
+
+
+def test_the_figure_by_use_leaves_out_what_never_pays_back() -> None:
+    curves = [
+        Curve(letter="A", name="one", months=((0.2, 70), (0.4, 30), (1.0, 10)), best=True),
+        Curve(letter="B", name="other", months=()),
+    ]
+    fig = buy_use.buy_use(curves, 0.6, WORDS)
+    assert [(list(trace.x), list(trace.y)) for trace in fig.data] == [([40, 100], [30, 10])]
+    said = [(shape.y0, shape.y1) for shape in fig.layout.shapes if shape.type == "rect"]
+    assert said == [(12, 18)]
+    words = buy_use.alternative(curves, WORDS)
+    assert "A, one, pays back within ten years from 20\u00a0% use on, at full use by month 10" in words
+    assert "B, other, does not come to cost the same within ten years" in words
+
+
+def test_the_csv_has_a_line_a_build_with_whole_figures() -> None:
+    document = default_document()
+    prices = quotes(answers.tables().offers)
+    found = columns(dict(enumerate(first_builds())), document, Terms(), prices, date(2026, 11, 30))
+    records = list(csv.DictReader(io.StringIO(build_csv(found))))
+    assert [record["build"] for record in records] == ["A", "B", "C"]
+    server = records[1]
+    assert (server["cards"], server["verdict"], float(server["price_usd"])) == (
+        "8 x h100-sxm-80gb",
+        "fits",
+        255_237,
+    )
+    assert (
+        float(server["tokens_per_s_low"]) < float(server["tokens_per_s"]) < float(server["tokens_per_s_high"])
+    )
+    assert int(server["headroom_bytes"]) > 0
+    assert records[0]["rent_usd_per_hour"] == records[0]["pay_back_month"] == ""
 
 
 def test_labels_of_lines_that_end_together_are_pushed_apart() -> None:
