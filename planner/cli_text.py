@@ -32,6 +32,8 @@ SENTENCES: Final = {
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
     ),
+    "draft_not_described": "no closed form for the draft: {given}",
+    "draft_vocabulary": "the draft has {given} tokens in its vocabulary, the model {allowed}",
     "stored_not_loaded": "sizes of the checkpoint ({given}) are left aside; they count for: {allowed}",
     "stored_differs": "the checkpoint holds {given} parameters, the config makes {allowed}",
     "model_approximate": "the parameter count is approximate: {reason}",

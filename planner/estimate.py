@@ -7,6 +7,7 @@ from planner.checks.host import host_issues
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
+from planner.memory.serving_draft import with_draft
 from planner.model.spec import ModelSpec
 from planner.placement import Share, usable_bytes
 from planner.placement_fit import fit_to_memory, place_job
@@ -35,6 +36,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     """
     model = model_for(scenario, tables)
     resolved, defaults = resolve(scenario, model)
+    resolved = with_draft(resolved, tables)
     issues = check(scenario, resolved, model, tables)
     if any(issue.severity is Severity.ERROR for issue in issues):
         raise ScenarioError(issues)

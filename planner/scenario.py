@@ -358,6 +358,8 @@ class Serving(Document):
     cuda_graph_max_batch: Count | None = None
     prefix_caching: bool | None = None
     speculative: Literal["mtp", "eagle3", "draft"] | None = None
+    draft_model: ModelChoice | None = None
+    draft_tokens: Annotated[int, Field(ge=1, le=64, strict=True)] | None = None
     gpu_layers: NonNegative | None = None
     host_experts: bool | None = None
     expert_layers: tuple[NonNegative, ...] | None = None

@@ -1,5 +1,6 @@
 """Fields that validate but that no serving formula uses yet: the source of "not modelled yet" warnings."""
 
+from planner.memory.serving_draft import POOLED
 from planner.memory.serving_gguf import mixture
 from planner.memory.serving_stored import held_gguf
 from planner.memory.weight_formats import weight_format
@@ -20,7 +21,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
 
 def _serving(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
     found = []
-    if scenario.serving.speculative and not _mtp_known(scenario, model):
+    if scenario.serving.speculative and not _draft_known(scenario, model):
         found.append(("serving.speculative", "draft_model"))
     if scenario.serving.split_mode == "row":
         found.append(("serving.split_mode", "row_split"))
@@ -29,9 +30,11 @@ def _serving(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
     return found
 
 
-def _mtp_known(scenario: Scenario, model: ModelSpec) -> bool:
-    """Whether the draft is the model's own prediction layers, whose weights are counted."""
-    return scenario.serving.speculative == "mtp" and any(block.name == "mtp" for block in model.blocks)
+def _draft_known(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether the draft is counted: the model's own prediction layers, or a model that is described."""
+    if scenario.serving.speculative == "mtp":
+        return any(block.name == "mtp" for block in model.blocks)
+    return scenario.serving.draft_model is not None and scenario.runtime.name in POOLED
 
 
 def _weights(scenario: Scenario) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from planner.checks import effects, formats, hardware, job, parallel, stored
+from planner.checks import draft, effects, formats, hardware, job, parallel, stored
 from planner.checks.codes import make
 from planner.checks.hardware import gpu_issues
 from planner.checks.plain import plain
@@ -27,6 +27,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *job.CHECKS,
     *formats.CHECKS,
     *stored.CHECKS,
+    *draft.CHECKS,
     *effects.CHECKS,
 )
 

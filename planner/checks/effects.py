@@ -8,6 +8,7 @@ from planner.checks.codes import make
 from planner.checks.job import LLAMA_FAMILY
 from planner.checks.question import Question
 from planner.issues import Issue
+from planner.memory.serving_draft import DRAFTS
 from planner.memory.serving_sharing import shares_prefix
 from planner.model.spec import Structure
 
@@ -150,6 +151,8 @@ PARALLEL_RULES: Final = (
 )
 
 SERVING_RULES: Final = (
+    Rule(("serving.draft_model",), "no_draft", lambda q: q.serving.speculative in DRAFTS),
+    Rule(("serving.draft_tokens",), "no_draft", lambda q: q.serving.speculative is not None),
     Rule(
         (
             "serving.gpu_layers",

@@ -5,6 +5,7 @@ The rest stays with the engine. A command is a list of words; `Command.text` quo
 that is no plain model name is left out.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from planner.memory.serving_weights import expert_replicas
 from planner.memory.weight_formats import declared_format
 from planner.model.spec import ModelSpec
 from planner.plan_types import Plan
-from planner.scenario import Scenario
+from planner.scenario import Scenario, Serving
 
 REFERENCES: Final = {
     "vllm": "vllm_engine_args",
@@ -119,9 +120,12 @@ def _vllm(plan: Plan) -> Command:
     )
     words += ["--enable-expert-parallel"] if held.parallel.expert > 1 else []
     words += ["--enforce-eager"] if given.cuda_graphs is False else []
+    drafting = _speculative_config(given)
+    words += ["--speculative-config", json.dumps(drafting)] if drafting else []
     if given.prefix_caching is not None:
         words.append("--enable-prefix-caching" if given.prefix_caching else "--no-enable-prefix-caching")
-    missing = ("max_total_tokens", "speculative", *(() if graphs else ("cuda_graph_max_batch",)))
+    missing = ("max_total_tokens", *(() if graphs else ("cuda_graph_max_batch",)))
+    missing += () if drafting else ("speculative",)
     return Command(words=tuple(words), remarks=(*remarks, *_checkpoint(plan), *_without(asked, *missing)))
 
 
@@ -147,10 +151,43 @@ def _sglang(plan: Plan) -> Command:
         ("--cuda-graph-max-bs", given.cuda_graph_max_batch),
     )
     words += ["--enable-dp-attention"] if replicas > 1 else []
+    drafting = _sglang_drafting(given)
+    words += drafting
     words += ["--disable-cuda-graph"] if given.cuda_graphs is False else []
     words += ["--disable-radix-cache"] if given.prefix_caching is False else []
     return Command(
-        words=tuple(words), remarks=(*remarks, *_checkpoint(plan), *_without(asked, "speculative"))
+        words=tuple(words),
+        remarks=(*remarks, *_checkpoint(plan), *_without(asked, *(() if drafting else ("speculative",)))),
+    )
+
+
+def _draft_name(given: Serving) -> str | None:
+    """The draft's name; None where it has none that a command could carry."""
+    name = given.draft_model.id if given.draft_model is not None else None
+    return name if name is not None and PLAIN_NAME.fullmatch(name) else None
+
+
+def _speculative_config(given: Serving) -> dict[str, str | int]:
+    """What vLLM is told of a draft; empty where there is none, or one without a name."""
+    name, tokens = _draft_name(given), given.draft_tokens or 1
+    if given.speculative == "mtp":
+        return {"method": "mtp", "num_speculative_tokens": tokens}
+    if given.speculative is None or name is None:
+        return {}
+    method = {"method": "eagle3"} if given.speculative == "eagle3" else {}
+    return {**method, "model": name, "num_speculative_tokens": tokens}
+
+
+def _sglang_drafting(given: Serving) -> list[str]:
+    """What SGLang is told of a draft."""
+    name = _draft_name(given)
+    if given.speculative is None or (given.speculative != "mtp" and name is None):
+        return []
+    algorithm = {"mtp": "EAGLE", "eagle3": "EAGLE3", "draft": "STANDALONE"}[given.speculative]
+    return _options(
+        ("--speculative-algorithm", algorithm),
+        ("--speculative-draft-model-path", name if given.speculative != "mtp" else None),
+        ("--speculative-num-draft-tokens", given.draft_tokens),
     )
 
 

@@ -21,6 +21,8 @@ QUANTIZED: Final = {
     "bitsandbytes": "nf4", "mxfp4": "mxfp4", "modelopt_fp4": "nvfp4", "modelopt": "fp8",
 }  # fmt: skip
 CACHES: Final = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "float16": "fp16"}
+LONGEST_NAME: Final = 200
+MOST_DRAFTED: Final = 64
 SPECULATIVE: Final = {
     "eagle3": "eagle3",
     "eagle": "eagle3",
@@ -141,3 +143,12 @@ def _speculative(keys: Keys, draft: Draft) -> None:
     if method is None:
         keys.remark("speculative_config", value, "bad_value", allowed=", ".join(SPECULATIVE))
     draft.put("serving.speculative", method)
+    for field in ("draft_model", "draft_tokens"):
+        draft.put(f"serving.{field}", None)
+    if method is None or not isinstance(config, dict):
+        return
+    name, tokens = config.get("model"), config.get("num_speculative_tokens")
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and method != "mtp":
+        draft.put("serving.draft_model", {"id": name})
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and 1 <= tokens <= MOST_DRAFTED:
+        draft.put("serving.draft_tokens", tokens)

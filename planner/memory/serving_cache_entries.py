@@ -77,7 +77,8 @@ def pool_entry(pool: PagedPool, sequences: int, context: int, reference: str, sa
         reference: Key of the entry.
         saved: Blocks that they hold in common and need once.
     """
-    formula, symbols = "B*n_blocks*L_group*page", (("B", sequences), ("n_blocks", pool.blocks_for(context)))
+    formula = "B*n_blocks*L_group*page"
+    symbols: tuple[Symbol, ...] = (("B", sequences), ("n_blocks", pool.blocks_for(context)))
     if saved:
         formula, symbols = "(B*n_blocks - n_common)*L_group*page", (*symbols, ("n_common", saved))
     return entry(

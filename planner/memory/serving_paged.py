@@ -43,6 +43,7 @@ class PagedPool:
         page_bytes: Bytes of one block in one layer.
         groups: The groups; empty for a model without any cache.
         batched_tokens: Most tokens of one scheduling step.
+        state_blocks: Blocks of a sequence in a recurrent group.
     """
 
     block_tokens: int
@@ -50,6 +51,7 @@ class PagedPool:
     page_bytes: int
     groups: tuple[Group, ...]
     batched_tokens: int
+    state_blocks: int = 1
 
     @property
     def block_bytes(self) -> int:
@@ -67,7 +69,7 @@ class PagedPool:
     def blocks_of(self, group: Group, context: int) -> int:
         """Blocks one sequence of `context` tokens holds in a group, as the engine admits it."""
         if group.kind in STATEFUL:
-            return 1
+            return self.state_blocks
         if group.window is None:
             return ceil_div(context, group.block_tokens or self.block_tokens)
         if group.kind is AttentionKind.CHUNKED:

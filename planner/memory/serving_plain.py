@@ -4,10 +4,11 @@ from typing import Final
 
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Symbol
-from planner.memory.kv_cache import STATEFUL, CacheShape, counted, kv_heads_on_rank, model_shapes
+from planner.memory.kv_cache import STATEFUL, CacheShape, counted, kv_heads_on_rank
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, version_of, workload_tokens
+from planner.memory.serving_draft import cached_shapes
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
 from planner.memory.serving_sharing import common_of
@@ -147,7 +148,7 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     key, value = kv_formats(scenario)
     common = common_of(scenario)
     entries = []
-    for shape, layers in model_shapes(model, share.layers, share.tensor).items():
+    for shape, layers in cached_shapes(share, scenario, model).items():
         if shape.kind in STATEFUL:
             entries.append(state_entry(shape, layers, asked.sequences, 4, 2, "state_cache"))
         else:
@@ -195,7 +196,7 @@ def dynamic_answer(
     asked = demand(scenario, model, share)
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
     key, value = kv_formats(scenario)
-    shapes = model_shapes(model, share.layers, share.tensor)
+    shapes = cached_shapes(share, scenario, model)
     token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if not s.ring)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     state += round(ring_bytes(shapes, key, value))

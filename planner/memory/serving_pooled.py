@@ -5,10 +5,11 @@ from typing import Final
 
 from planner.hardware import Tables
 from planner.ledger import Category, Ledger
-from planner.memory.kv_cache import STATEFUL, model_shapes
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, version_of, workload_tokens
+from planner.memory.serving_draft import cached_shapes
 from planner.memory.serving_paged import PagedPool
 from planner.memory.serving_plain import ring_bytes
 from planner.memory.serving_sharing import common_of, pool_common
@@ -183,7 +184,7 @@ def sglang_answer(
     available = sglang_available(share, ledger, scenario, tables)
     asked = demand(scenario, model, share)
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
-    shapes = model_shapes(model, share.layers, share.tensor)
+    shapes = cached_shapes(share, scenario, model)
     key = scenario.serving.kv_cache or "bf16"
     value = scenario.serving.kv_cache_v or key
     token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if not s.ring)

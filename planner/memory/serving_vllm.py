@@ -10,9 +10,9 @@ from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer, Symbol
-from planner.memory.kv_cache import model_shapes
 from planner.memory.serving_cache_entries import cache_entry, pool_entry
 from planner.memory.serving_demand import Demand, demand, version_of
+from planner.memory.serving_draft import cached_shapes, draft_tokens, draft_weights
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
@@ -124,6 +124,7 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         *rope_entries(share, model, int(plain.bytes)),
         *absorbed_entries(share, scenario, int(plain.bytes)),
         *draft_entries(share, scenario, model, int(plain.bytes)),
+        *draft_weights(share, scenario),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
     ]
 
@@ -217,10 +218,10 @@ def activation_entry(
     latent = next((la.attention for la in share.layers if la.attention.kind is AttentionKind.MLA), None)
     if latent is not None and version_of(scenario) >= NO_LATENT_CACHE:
         forward = f"{forward} + K*D*w"
-        gathered = max(
+        pages = max(
             8 * asked.longest_tokens, 4 * asked.max_sequences * (scenario.serving.block_size or 16)
         )
-        symbols = (*symbols, ("K", min(gathered, LATENT_WORKSPACE)))
+        symbols = (*symbols, ("K", min(pages, LATENT_WORKSPACE)))
         symbols = (*symbols, ("D", latent.kv_lora_rank + latent.qk_rope_head_dim))
     return entry(
         Category.ACTIVATIONS,
@@ -360,8 +361,8 @@ def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
     version = version_of(scenario)
     expand = version < NO_LATENT_CACHE
     key, value = kv_formats(scenario)
-    return paged_pool(
-        model_shapes(model, share.layers, share.tensor, expand_mla=expand),
+    pool = paged_pool(
+        cached_shapes(share, scenario, model, expand_mla=expand),
         key_format=key,
         value_format=value,
         block_tokens=scenario.serving.block_size or 16,
@@ -369,6 +370,8 @@ def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
         hybrid=version >= HYBRID_POOL and not is_v0(scenario),
         pad_limit=PAD_LIMIT_LATER if version >= SMALL_SAMPLER else PAD_LIMIT,
     )
+    # A recurrent state is kept for every drafted token, so that those refused can be taken back.
+    return replace(pool, state_blocks=1 + draft_tokens(scenario))
 
 
 def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
@@ -389,9 +392,7 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
         return [pool_entry(pool, sequences, context, "vllm_kv_groups", saved)]
     key, value = kv_formats(scenario)
     cells = sequences * round_up(context, pool.block_tokens) - saved * pool.block_tokens
-    shapes = model_shapes(
-        model, share.layers, share.tensor, expand_mla=version_of(scenario) < NO_LATENT_CACHE
-    )
+    shapes = cached_shapes(share, scenario, model, expand_mla=version_of(scenario) < NO_LATENT_CACHE)
     return [cache_entry(shape, count, cells, key, value) for shape, count in shapes.items()]
 
 

@@ -19,7 +19,7 @@ HEAD = 129280 * 7168
 LATENT = 61 * 576 * 2
 
 
-def served(runtime: str, version: str | None = None, **parallel: int) -> Plan:
+def served(runtime: str, version: str | None = None, **parallel: Any) -> Plan:
     asked = scenario(
         DEEPSEEK_V3, runtime, gpu="h200-sxm-141gb", count=8, version=version, parallel=dict(parallel),
         workload=LOAD, weights="bf16", max_model_len=32768,
@@ -34,7 +34,7 @@ def total(answer: Plan, *names: str) -> int:
 @pytest.mark.parametrize(
     "parallel", [{"expert": 8}, {"expert_tensor": 8}, {}], ids=["deal", "divide", "default"]
 )
-def test_vllm_replicas_share_the_experts_and_nothing_else(parallel: dict[str, int]) -> None:
+def test_vllm_replicas_share_the_experts_and_nothing_else(parallel: dict[str, Any]) -> None:
     answer = served("vllm", data=8, tensor=1, **parallel)
     assert total(answer, "weights_experts") == 2 * EXPERTS // 8
     assert total(answer, "weights_shared_experts") == 2 * SHARED

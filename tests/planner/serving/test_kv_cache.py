@@ -134,10 +134,9 @@ def test_keys_and_values_in_two_formats() -> None:
 def pool(
     full: int, windowed: int, window: int | None, kind: AttentionKind, groups: int, size: int
 ) -> PagedPool:
-    shape = {"key": 128, "value": 128}
-    shapes = {CacheShape(kind=AttentionKind.FULL, **shape): full}
+    shapes = {CacheShape(kind=AttentionKind.FULL, key=128, value=128): full}
     if windowed:
-        shapes[CacheShape(kind=kind, window=window, **shape)] = windowed
+        shapes[CacheShape(kind=kind, window=window, key=128, value=128)] = windowed
     made = paged_pool(
         shapes, key_format="bf16", value_format="bf16", block_tokens=16, batched_tokens=8192, hybrid=True
     )
