@@ -19,7 +19,7 @@ LAYOUTS = {
     "asked": "as asked",
     "copies": "a copy on every card",
     "equal_stages": "equal stages, one a card",
-    "fastest": "fastest that fits",
+    "fastest": "fastest pipeline that fits",
 }
 REFUSALS = {
     "serves": "only for jobs that train",

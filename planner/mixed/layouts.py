@@ -62,7 +62,7 @@ class Layouts:
     """Every layout that was looked at.
 
     Attributes:
-        rows: As asked first, the fastest last.
+        rows: As asked first, the fastest pipeline last.
         refusal: Why no fastest layout was looked for or found.
         speed_known: Whether the tables tell how fast every card is; else layers went by memory alone.
     """
@@ -70,6 +70,15 @@ class Layouts:
     rows: tuple[Row, ...]
     refusal: Refusal | None = None
     speed_known: bool = True
+
+    @property
+    def best(self) -> Row | None:
+        """The layout with the most tokens a second of those that fit, else of those that are tight."""
+        for wanted in (Verdict.FITS, Verdict.TIGHT):
+            found = [row for row in self.rows if row.plan is not None and row.plan.verdict is wanted]
+            if found:
+                return max(found, key=lambda row: row.tokens_per_s or 0.0)
+        return None
 
 
 def is_mixed(scenario: Scenario) -> bool:
@@ -92,9 +101,14 @@ def layouts(scenario: Scenario, tables: Tables) -> Layouts:
         return Layouts(rows=(asked,), refusal="serves")
     if not is_mixed(scenario):
         return Layouts(rows=(asked,), refusal="one_kind")
-    rows = [asked, _row("copies", _in_copies(scenario), tables)]
-    equal = _in_equal_stages(scenario)
-    rows.append(_row("equal_stages", equal, tables))
+    rows = [asked]
+    others: tuple[tuple[Name, Document], ...] = (
+        ("copies", _in_copies(scenario)),
+        ("equal_stages", _in_equal_stages(scenario)),
+    )
+    for name, document in others:
+        if document.get("parallel", {}) != asked.document.get("parallel", {}):
+            rows.append(_row(name, document, tables))
     if scenario.parallel.expert > 1:
         return Layouts(rows=tuple(rows), refusal="experts_divided")
     try:

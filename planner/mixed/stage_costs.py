@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -80,6 +80,9 @@ class StageCosts:
         self.base = resolved.model_copy(update={"parallel": parallel})
         self.wanted = wanted
         self._fits: dict[tuple[object, ...], bool] = {}
+        self._most: dict[tuple[object, ...], int] = {}
+        self._held: dict[int, float] = {}
+        self._alike = len(model.distinct_layers()) == 1
         self._prefix: dict[tuple[int, int], tuple[list[float], float]] = {}
         self._weights = self._layer_weights()
         self.speed_known = all(self._whole_model_s(kind, 1) is not None for kind in range(len(self.cards)))
@@ -112,19 +115,35 @@ class StageCosts:
 
     def fits(self, place: Place) -> bool:
         """Whether the estimate fits in every card of the stage, with the verdict that is wanted."""
-        layers = self.model.layers[place.start : place.end]
         held = self.in_flight(place)
-        counts = tuple(sorted(Counter(map(id, layers)).items()))
-        key = (place.kind, place.width, held, place.after == 0, place.is_first, counts)
+        family = (place.kind, place.width, held, place.after == 0, place.is_first)
+        layers = self.model.layers[place.start : place.end]
+        if self._alike:
+            if family not in self._most:
+                self._most[family] = self._most_layers(place, held)
+            return len(layers) <= self._most[family]
+        key = (*family, tuple(sorted(Counter(map(id, layers)).items())))
         if key not in self._fits:
             self._fits[key] = self._holds(self._share(place, held))
         return self._fits[key]
 
+    def _most_layers(self, place: Place, held: float) -> int:
+        """The most equal layers that such a stage holds, by bisection; 0 if not even one."""
+        low, high = 0, self.model.num_layers + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = replace(place, start=0, end=middle)
+            low, high = (middle, high) if self._holds(self._share(tried, held)) else (low, middle)
+        return low
+
     def in_flight(self, place: Place) -> float:
         """Micro-batches that the stage keeps: how many stages follow decides."""
-        parallel = self.base.parallel.model_copy(update={"pipeline": place.after + 1})
-        accumulation = self.base.training.gradient_accumulation
-        return micro_batches_in_flight(0, parallel, accumulation, self.model.num_layers)
+        if place.after not in self._held:
+            parallel = self.base.parallel.model_copy(update={"pipeline": place.after + 1})
+            accumulation = self.base.training.gradient_accumulation
+            found = micro_batches_in_flight(0, parallel, accumulation, self.model.num_layers)
+            self._held[place.after] = found
+        return self._held[place.after]
 
     def _share(self, place: Place, held: float) -> Share:
         card, model, parallel = self.cards[place.kind], self.model, self.base.parallel

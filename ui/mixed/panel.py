@@ -49,7 +49,7 @@ def draw_mixed(document: Document) -> None:
             found = _layouts(canonical(document))
         st.html(f'<div class="p m">{words.html("mixed.note")}</div>')
         for row in found.rows:
-            _row(row, words, is_best=row.name == "fastest")
+            _row(row, words, is_best=row is found.best)
         _published(document, words)
         if found.refusal is not None:
             st.html(parts.note("tight", words.html(f"mixed.refusal.{found.refusal}")))

@@ -81,6 +81,19 @@ def test_a_layout_that_fits_stands_beside_it(article: dict[str, Row]) -> None:
             assert fastest.tokens_per_s >= 0.99 * other.tokens_per_s
 
 
+def test_the_best_layout_fits_and_none_that_fits_is_faster() -> None:
+    document = question(model={"id": "openai-community/gpt2"})
+    document["training"] |= {"gradient_accumulation": 1, "sequence_length": 1024}
+    looked_at = found(document)
+    best = looked_at.best
+    assert best is not None
+    assert best.plan is not None
+    assert best.plan.verdict is Verdict.FITS
+    for row in looked_at.rows:
+        if row.plan is not None and row.plan.verdict is Verdict.FITS:
+            assert (best.tokens_per_s or 0) >= (row.tokens_per_s or 0)
+
+
 def test_a_group_of_tensor_parallel_cards_is_of_one_kind(article: dict[str, Row]) -> None:
     plan = article["fastest"].plan
     assert plan is not None
