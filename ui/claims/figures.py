@@ -108,9 +108,8 @@ def working(figure: Figure, words: Words) -> Safe:
         return Safe(f"{_formula(figure)}<br>{cited}") if figure.formula else cited
     if figure.formula:
         return _formula(figure)
-    return words.html(
-        "claims.whole_plan" if figure.unit in {"bytes", "frac", "ratio"} else "claims.from_data"
-    )
+    is_planned = figure.unit in {"bytes", "frac", "ratio"} or figure.low is not None
+    return words.html("claims.whole_plan" if is_planned else "claims.from_data")
 
 
 def _formula(figure: Figure) -> Safe:
