@@ -6,7 +6,7 @@ of trying every plan, at the price of a few ledgers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -61,6 +61,36 @@ class Best:
     blocked: Issue | None = None
 
 
+class Answers:
+    """Answers of rigs, each asked once. Host memory counts only where the best plan needs any.
+
+    Args:
+        ask: What answers.
+        offloads: Whether a variant keeps anything on the host.
+    """
+
+    def __init__(self, ask: Callable[[Rig], Best], offloads: NDArray[np.bool_]) -> None:
+        self._ask, self._offloads = ask, offloads
+        self._known: dict[tuple[object, ...], Best] = {}
+
+    def __call__(self, rig: Rig) -> Best:
+        """The answer of a rig."""
+        found = self._once((*rig.cards, None), replace(rig, ram_bytes=None))
+        if rig.ram_bytes is None or found.key is None or not self._offloads[found.key[0]]:
+            return found
+        return self._once((*rig.cards, rig.ram_bytes), rig)
+
+    def _once(self, key: tuple[object, ...], rig: Rig) -> Best:
+        if key not in self._known:
+            self._known[key] = self._ask(rig)
+        return self._known[key]
+
+    @property
+    def listed(self) -> list[Best]:
+        """Every answer that was given."""
+        return list(self._known.values())
+
+
 class Engine:
     """Answers rigs one after the other; what they have in common is worked out once.
 
@@ -98,12 +128,17 @@ class Engine:
         if grid is None:
             return Best(None)
         usable, lacks = self._usable_rows(grid, rig.gpu)
-        times, missing = self.clock.times(grid, rig.gpu, rig.links, rig.devices)
         exists = (grid.accumulation > 0) & usable[:, None]
-        plans, timed = int(exists.sum()), int((exists & np.isfinite(times)).sum())
+        plans = int(exists.sum())
         if not plans:
             return Best(None, blocked=lacks)
         roomy = exists & self._roomy(grid, rig.gpu)
+        rows: NDArray[np.bool_] = np.any(roomy, axis=1)
+        if not rows.any():
+            return Best(None, plans=plans, settled=plans)
+        grid, roomy = grid.of(rows), roomy[rows]
+        times, missing = self.clock.times(grid, rig.gpu, rig.links, rig.devices)
+        timed = int((roomy & np.isfinite(times)).sum())
         before = self.memory.ledgers
         known = timed > 0
         order = times if known else _work(grid)
@@ -225,13 +260,15 @@ class Engine:
         if grid is None:
             return Best(None)
         usable, lacks = self._usable_rows(grid, rig.gpu)
-        chosen = usable & self._wanted(grid, wanted)
-        times, _ = self.clock.times(grid, rig.gpu, rig.links, rig.devices)
-        exists = (grid.accumulation > 0) & chosen[:, None]
-        key = self._first(grid, times, exists & self._roomy(grid, rig.gpu), rig)
+        grid = grid.of(usable & self._wanted(grid, wanted))
+        exists = grid.accumulation > 0
         plans = int(exists.sum())
+        if not plans:
+            return Best(None, blocked=lacks)
+        times, _ = self.clock.times(grid, rig.gpu, rig.links, rig.devices)
+        key = self._first(grid, times, exists & self._roomy(grid, rig.gpu), rig)
         if key is None:
-            return Best(None, plans=plans, blocked=None if plans else lacks)
+            return Best(None, plans=plans)
         row = int(np.flatnonzero(grid.rows == key[0])[0])
         return Best(key, float(times[row, self.batches.index(key[2])]), plans=plans)
 
@@ -248,10 +285,10 @@ class Engine:
         if grid is None:
             return None
         usable, _ = self._usable_rows(grid, rig.gpu)
-        chosen = usable if wanted is None else usable & self._wanted(grid, wanted)
+        grid = grid.of(usable if wanted is None else usable & self._wanted(grid, wanted))
         floors = self.memory.floors(grid.rows, grid.data, grid.accumulation, self.clock.batches)
         pipeline = self.facts.pipeline[grid.rows][:, None]
-        exists = (grid.accumulation > 0) & chosen[:, None]
+        exists = grid.accumulation > 0
         order = np.where(exists, floors * (1 + PIPELINES_LATER * (pipeline - 1)), np.inf)
         best: tuple[Key, int] | None = None
         for key in islice(self._in_order(grid, order, exists), NEAREST_TRIED):

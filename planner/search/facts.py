@@ -11,6 +11,8 @@ from planner.scenario import Offload, Optimizer, Scenario
 from planner.search.space import ABILITIES, Variant
 
 Rows = NDArray[np.intp]
+GATHERS: Final = "fsdp"
+"""Its gathered copies are in the compute format, so that autocast finds nothing to cast."""
 NOT_SHARDED: Final = {"sharding": "none"}
 ANY_NUMBER: Final = 1_000_000
 
@@ -33,7 +35,7 @@ class Facts:
         courses: All but the optimizer and where its states are.
         optimizers: All but sharding and checkpointing.
         steps: All but checkpointing.
-        layouts: All but sharding, the optimizer and where its states are.
+        layouts: All but the optimizer, where its states are, and sharding, as far as it changes no format.
         reducers: All but checkpointing, the optimizer and where its states are.
     """
 
@@ -102,7 +104,8 @@ def _but_optimizer(scenario: Scenario) -> tuple[Hashable, ...]:
 
 
 def _layout(scenario: Scenario) -> tuple[Hashable, ...]:
-    parallel = scenario.parallel.model_copy(update={"sharding": "none"})
+    kept = scenario.parallel.sharding if scenario.parallel.sharding == GATHERS else "none"
+    parallel = scenario.parallel.model_copy(update={"sharding": kept})
     return _but_optimizer(scenario.model_copy(update={"parallel": parallel}))
 
 

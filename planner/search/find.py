@@ -8,11 +8,11 @@ from planner.cost.run_cost import ASSUMED_SPOT, run_cost
 from planner.hardware import Tables
 from planner.model.spec import ModelSpec
 from planner.scenario import Scenario
-from planner.search.engine import Best, Engine
+from planner.search.engine import Answers, Best, Engine
 from planner.search.others import others_of
 from planner.search.rigs import Rent, rents
 from planner.search.space import variants
-from planner.search.tree import tree_engine, tree_step
+from planner.search.tree import tree_engine
 from planner.search.types import (
     Counts,
     Fails,
@@ -59,7 +59,8 @@ def search(
         raise ValueError(NOT_TRAINING)
     wanted, listed = limits or Limits(), tuple(machines)
     model = model_for(question, tables)
-    engine = Engine(question, variants(question, model, wanted), model, tables, wanted)
+    largest = max((machine.devices for machine in listed), default=1)
+    engine = Engine(question, variants(question, model, wanted, largest), model, tables, wanted)
     tried, answers = _tried(engine, listed, question, tables, wanted)
     found = [_found(engine, one, tables) for one in tried if one.best.key is not None]
     allowed = sorted((one for one in found if _within(one, wanted)), key=_by_cost)
@@ -83,18 +84,18 @@ def search(
 def _tried(
     engine: Engine, machines: Sequence[Machine], question: Scenario, tables: Tables, limits: Limits
 ) -> tuple[list[_Tried], list[Best]]:
-    """Every machine in every number, rigs that are equal answered once."""
-    host = any(variant.settings["offload"] != "none" for variant in engine.variants)
-    answers: dict[object, Best] = {}
-    tried = []
-    for machine in machines:
-        if machine.gpu.usable_bytes is None:
-            continue
-        for rent in rents(machine, limits.most_cards, question.hardware.links, tables, host=host):
-            if rent.rig.key not in answers:
-                answers[rent.rig.key] = engine.best(rent.rig)
-            tried.append(_Tried(machine, rent, answers[rent.rig.key]))
-    return tried, list(answers.values())
+    """Every machine in every number, rigs that are equal answered once; the largest first, as they settle others."""
+    answers = Answers(engine.best, engine.facts.offloads)
+    links = question.hardware.links
+    rented = [
+        (machine, rent)
+        for machine in machines
+        if machine.gpu.usable_bytes is not None
+        for rent in rents(machine, limits.most_cards, links, tables)
+    ]
+    for _, rent in sorted(rented, key=lambda pair: -pair[1].rig.devices):
+        answers(rent.rig)
+    return [_Tried(machine, rent, answers(rent.rig)) for machine, rent in rented], answers.listed
 
 
 def _found(engine: Engine, one: _Tried, tables: Tables) -> Found:
@@ -204,9 +205,9 @@ def _without_plan(
         issue = next((one.best.blocked for one in own if one.best.blocked is not None), None)
         return Rejected(machine=machine, reason=Fails.LAYOUT if issue is None else Fails.LACKS, issue=issue)
     last = laid[-1].rent.rig
-    if last.key not in nearest:
-        nearest[last.key] = _short(engine, machine, laid[-1])
-    return replace(nearest[last.key], machine=machine)
+    if last.cards not in nearest:
+        nearest[last.cards] = _short(engine, machine, laid[-1])
+    return replace(nearest[last.cards], machine=machine)
 
 
 def _short(engine: Engine, machine: Machine, one: _Tried) -> Rejected:
@@ -247,13 +248,10 @@ def _tree(
 ) -> TreeAnswer:
     """The tree's first step that fits on each machine, and the cheapest of those."""
     engine, steps = tree_engine(question, model, tables, limits)
-    answers: dict[object, Best] = {}
+    answers = Answers(engine.best_by_variant, engine.facts.offloads)
     found = []
     for one in tried:
-        rig = one.rent.rig
-        if rig.key not in answers:
-            answers[rig.key] = tree_step(engine, rig)
-        best = answers[rig.key]
+        best = answers(one.rent.rig)
         if best.key is not None:
             found.append((best.key[0], _found(engine, _Tried(one.machine, one.rent, best), tables)))
     inside = [(step, plan) for step, plan in found if _within(plan, limits)]

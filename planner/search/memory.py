@@ -6,7 +6,7 @@ made.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from planner.bands import band_row
 from planner.hardware import Band, Gpu, Tables
+from planner.ledger import Phase
 from planner.memory.runtime import context_bytes, cublas_workspace_bytes, te_workspace_bytes
 from planner.model.spec import ModelSpec
 from planner.placement import place
@@ -23,6 +24,7 @@ from planner.search.probes import REFERENCE_ID, placed, with_reference
 from planner.search.space import Variant
 from planner.search.types import Limits
 from planner.training import held_tensors, training_ledgers
+from planner.training_loss import loss_entries
 from planner.training_setup import Setup, setup_for
 from planner.training_states import total
 from planner.training_step import FORWARD_AND_LOSS, Step, held_layers
@@ -40,6 +42,31 @@ FULL: Final = 1
 
 Key = tuple[int, int, int]
 """Variant, copies, micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the first stage of a variant holds, before any of it is sharded.
+
+    Attributes:
+        layers: Activations that one sequence keeps in it.
+        loss_fixed: Logits and loss, whatever the micro-batch; 0 where the head is elsewhere.
+        loss_slope: The same for each of its sequences.
+        params: Parameters.
+        trained: Those that get gradients.
+        setup: The step in numbers.
+    """
+
+    layers: float
+    loss_fixed: float
+    loss_slope: float
+    params: int
+    trained: int
+    setup: Setup
+
+
+def _in_loss(step: Step) -> int:
+    return sum(entry.bytes for entry in loss_entries(step) if Phase.LOSS in entry.phases)
 
 
 class Memory:
@@ -67,18 +94,22 @@ class Memory:
         )
         self._peaks: dict[tuple[str, Key], int] = {}
         self._seen: dict[tuple[str, int, int], list[int]] = {}
+        self._divided: dict[tuple[str, int, int], list[int]] = {}
         self._kinds: dict[tuple[int, ...], tuple[Gpu, Tables]] = {}
-        self._kept: dict[int, tuple[float, int, int, Setup]] = {}
+        self._kept: dict[int, Kept] = {}
         self._bounds: NDArray[np.float64] | None = None
 
     def fits(self, key: Key, gpu: Gpu) -> bool:
-        """Whether a variant fits; a smaller micro-batch that does not settles the larger ones.
+        """Whether a variant fits; a smaller micro-batch or more copies that do not settle the rest.
 
-        More sequences at once, with as many micro-batches in flight, never take less.
+        More sequences at once, with as many micro-batches in flight, never take less; neither do fewer cards to
+        divide over, with as many sequences at once.
         """
         variant, data, batch = key
         kind = self._kind(gpu)[0].id
         if (kind, key) not in self._peaks:
+            if self._is_too_large_on_more(kind, key, gpu):
+                return False
             seen = self._seen.setdefault((kind, variant, data), [])
             for other in seen:
                 if other < batch and self._alike(key, other) and not self._holds((variant, data, other), gpu):
@@ -87,6 +118,18 @@ class Memory:
             if least < batch and not self._holds((variant, data, least), gpu):
                 return False
         return self._holds(key, gpu)
+
+    def _is_too_large_on_more(self, kind: str, key: Key, gpu: Gpu) -> bool:
+        """Whether it does not even fit divided over more cards.
+
+        One card alone has no buffers of other ranks; of a packed base each rank loads all before it keeps its part.
+        """
+        variant, data, batch = key
+        base = self.variants[variant].resolved.adapter
+        if data == 1 or (base is not None and base.base in PACKED_BYTES):
+            return False
+        wider = (one for one in self._divided.get((kind, variant, batch), ()) if one > data)
+        return any(not self._holds((variant, one, batch), gpu) for one in wider)
 
     def _least(self, key: Key) -> int:
         """The smallest micro-batch that is like this one but for its size."""
@@ -123,6 +166,7 @@ class Memory:
         if known not in self._peaks:
             self._peaks[known] = self._worked_out(key, kind, tables)
             self._seen.setdefault((kind.id, key[0], key[1]), []).append(key[2])
+            self._divided.setdefault((kind.id, key[0], key[2]), []).append(key[1])
             self.ledgers += 1
         return self._peaks[known]
 
@@ -167,8 +211,8 @@ class Memory:
     ) -> NDArray[np.float64]:
         """Bytes that a card holds at the very least: shape (R, B).
 
-        Weights, gradients and states at the optimizer's step; weights, states and kept activations at the end of
-        the forward pass.
+        Weights, gradients and states at the optimizer's step; weights, states, kept activations and logits in the
+        loss.
         """
         if self._bounds is None:
             self._bounds = np.array([self._bound(i) for i in range(len(self.variants))], np.float64)
@@ -178,16 +222,18 @@ class Memory:
         gradients = found[:, 1] / np.where(stage >= GRADIENTS_FROM, shards, 1)
         states = found[:, 2] / np.where(stage >= 1, shards, 1)
         flying = np.minimum(facts.pipeline[rows][:, None], np.maximum(accumulation, 1))
-        kept = found[:, 3][:, None] * batches[None, :] * flying
+        loss = found[:, 4][:, None] + found[:, 5][:, None] * batches[None, :]
+        kept = found[:, 3][:, None] * batches[None, :] * flying + np.maximum(loss, 0)
         resting = weights + states
         least: NDArray[np.float64] = SAFE_FRAC * np.maximum(
             (resting + gradients)[:, None], resting[:, None] + kept
         )
         return least
 
-    def _bound(self, index: int) -> tuple[float, float, float, float]:
-        """Weights, gradients, states, and activations of a sequence in flight, before any is sharded."""
-        kept, params, stepped, setup = self._layout(index)
+    def _bound(self, index: int) -> tuple[float, float, float, float, float, float]:
+        """Weights, gradients, states, activations of a sequence in flight, and the loss, before any is sharded."""
+        found = self._layout(index)
+        params, stepped, setup = found.params, found.trained, found.setup
         one = self.variants[index].resolved
         optimizer, offload = one.training.optimizer, one.parallel.offload
         elements = STATES_A_PARAMETER.get(optimizer.name, 0)
@@ -198,10 +244,12 @@ class Memory:
             0.0 if offload.parameters != "none" else params * _weight_bytes(setup),
             0.0 if without else float(stepped * setup.gradient_bytes),
             0.0 if away else stepped * size,
-            kept,
+            found.layers,
+            found.loss_fixed,
+            found.loss_slope,
         )
 
-    def _layout(self, index: int) -> tuple[float, int, int, Setup]:
+    def _layout(self, index: int) -> "Kept":
         """What variants have in common that differ in sharding and optimizer only."""
         key = self.facts.layouts[index]
         if key not in self._kept:
@@ -215,7 +263,11 @@ class Memory:
             step = Step(replace(share, in_flight=1), setup, self.model, tensors, trained)
             away = one.resolved.training.activation_offload
             kept = 0 if away else sum(entry.bytes for entry in held_layers(step, FORWARD_AND_LOSS))
-            self._kept[key] = float(kept), total(tensors), total(trained), setup
+            logits = _in_loss(step)
+            doubled = replace(setup, batch=2, tokens=2 * setup.tokens, target_tokens=2 * setup.target_tokens)
+            slope = _in_loss(Step(step.share, doubled, self.model, tensors, trained)) - logits
+            head = float(logits - slope), float(slope)
+            self._kept[key] = Kept(float(kept), *head, total(tensors), total(trained), setup)
         return self._kept[key]
 
 

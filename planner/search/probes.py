@@ -54,15 +54,13 @@ class Course:
     Attributes:
         fixed: Part of each plain number that does not follow the micro-batch.
         slopes: Part for each of its sequences.
-        bubble: Idle over busy time with one micro-batch.
-        bubble_stays: It is the same with more of them.
+        bubble: Idle over busy time with one micro-batch; it shrinks with their number (1F1B).
         activation_host: Host transfers of each sequence of a card's share of the batch.
     """
 
     fixed: Mapping[str, float]
     slopes: Mapping[str, float]
     bubble: float
-    bubble_stays: bool
     activation_host: float
 
 
@@ -125,13 +123,11 @@ def _work(
 def course(variant: Variant, model: ModelSpec, tables: Tables) -> Course:
     """How the work of a variant grows, whatever its sharding and optimizer. `tables` hold the reference card."""
     one, two = (_work(variant, model, tables, sequences, 1, 2) for sequences in (1, 2))
-    again = _work(variant, model, tables, 1, 2, 2) if variant.pipeline > 1 else one
     slopes = {name: getattr(two, name) - getattr(one, name) for name in PLAIN}
     return Course(
         fixed={name: getattr(one, name) - slopes[name] for name in PLAIN},
         slopes=slopes,
         bubble=one.bubble_frac,
-        bubble_stays=again.bubble_frac == one.bubble_frac,
         activation_host=two.host_s - one.host_s,
     )
 

@@ -25,7 +25,7 @@ class Rig:
         per_machine: Devices of a machine.
         devices: Devices of the job.
         links: How they are joined.
-        ram_bytes: Host memory of a machine, where offload is tried and it is told.
+        ram_bytes: Host memory of a machine; None where not told.
     """
 
     gpu: Gpu
@@ -35,9 +35,9 @@ class Rig:
     ram_bytes: int | None
 
     @property
-    def key(self) -> tuple[str, int, int, int | None]:
-        """Equal for rigs that have the same plans."""
-        return self.gpu.id, self.per_machine, self.devices, self.ram_bytes
+    def cards(self) -> tuple[str, int, int]:
+        """Equal for rigs that have the same plans, host memory apart."""
+        return self.gpu.id, self.per_machine, self.devices
 
     @property
     def per_node(self) -> int:
@@ -60,7 +60,7 @@ class Rent:
     usd_per_hour: float | None
 
 
-def rents(machine: Machine, most_cards: int, links: Links, tables: Tables, *, host: bool) -> tuple[Rent, ...]:
+def rents(machine: Machine, most_cards: int, links: Links, tables: Tables) -> tuple[Rent, ...]:
     """Every number of machines that is tried.
 
     Numbers are powers of two. More than one machine only where the table knows the network between them; a part of a
@@ -72,13 +72,11 @@ def rents(machine: Machine, most_cards: int, links: Links, tables: Tables, *, ho
         most_cards: Most devices.
         links: The question's own links.
         tables: Cards and servers.
-        host: Whether host memory matters.
     """
-    ram = machine.ram_bytes if host else None
     return tuple(
         Rent(
             count,
-            Rig(machine.gpu, per, used, card_links(machine.gpu, per, links, tables), ram),
+            Rig(machine.gpu, per, used, card_links(machine.gpu, per, links, tables), machine.ram_bytes),
             _usd(machine, count),
         )
         for count, per, held in _held(machine, most_cards, links, tables)

@@ -107,19 +107,23 @@ class Variant:
         return self.tensor * self.pipeline * self.context
 
 
-def variants(question: Scenario, model: ModelSpec, limits: Limits) -> tuple[Variant, ...]:
+def variants(
+    question: Scenario, model: ModelSpec, limits: Limits, most_tensor: int = DEGREES[-1]
+) -> tuple[Variant, ...]:
     """Every way that the limits allow.
 
     Args:
         question: A job that trains; its cards don't matter.
         model: Its model.
         limits: What may be changed.
+        most_tensor: Cards of the largest machine.
     """
     base = without_cards(question)
     return tuple(
         variant(asked, model, settings, changes)
         for asked, method, ability in _jobs(base, limits)
         for settings, changes in _techniques(asked, method, model, ability, limits)
+        if int(settings["tensor"]) <= most_tensor
     )
 
 

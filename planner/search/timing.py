@@ -1,7 +1,7 @@
 """Step times of every variant and micro-batch on a number of cards, as one array."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -61,6 +61,18 @@ class Grid:
     states: dict[str, Floats]
     once: dict[str, Floats]
     factor: Floats
+
+    def of(self, chosen: NDArray[np.bool_]) -> "Grid":
+        """Some of the rows."""
+        if chosen.all():
+            return self
+        return Grid(**{item.name: _chosen(getattr(self, item.name), chosen) for item in fields(self)})
+
+
+def _chosen(value: Any, chosen: NDArray[np.bool_]) -> Any:
+    if isinstance(value, dict):
+        return {name: array[chosen] for name, array in value.items()}
+    return value[chosen]
 
 
 class Clock:
@@ -141,7 +153,6 @@ class Clock:
         }
         host = _column(found.activation_host for found in courses)
         per_shard["host_s"] = per_shard["host_s"] + host * m * self.batches
-        stays = _column(found.bubble_stays for found in courses)
         plain = {
             name: _column(found.fixed[name] for found in courses)
             + _column(found.slopes[name] for found in courses) * self.batches
@@ -153,7 +164,7 @@ class Clock:
             accumulation=accumulation,
             plain=plain,
             per_shard=per_shard,
-            bubble=_column(found.bubble for found in courses) / np.where(stays > 0, 1, m),
+            bubble=_column(found.bubble for found in courses) / m,
             one=_volumes([pair[0] for pair in ways]),
             two=_volumes([pair[1] for pair in ways]),
             states=_volumes([pair[0] for pair in states]),
@@ -188,9 +199,14 @@ class Clock:
 
     def _way(self, index: int, data: int, per_node: int) -> tuple[Volume, Volume]:
         variant = self.variants[index]
-        if variant.pipeline == variant.resolved.parallel.expert == 1:
-            data, per_node = 2, min(per_node, variant.tensor * variant.context)
         key = self.facts.layouts[index], data, per_node
+        if variant.resolved.parallel.expert == 1:
+            near = data * variant.tensor * variant.context < per_node
+            key = (
+                self.facts.layouts[index],
+                -1 if near else 0,
+                min(per_node, variant.tensor * variant.context),
+            )
         if key not in self._ways:
             self._ways[key] = self._sender(index).in_the_way(data, per_node)
         return self._ways[key]

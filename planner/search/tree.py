@@ -9,8 +9,7 @@ from typing import Final
 from planner.hardware import Tables
 from planner.model.spec import ModelSpec
 from planner.scenario import Runtime, Scenario
-from planner.search.engine import Best, Engine
-from planner.search.rigs import Rig
+from planner.search.engine import Engine
 from planner.search.space import Changes, Variant, variant, without_cards
 from planner.search.types import Limits
 
@@ -51,8 +50,3 @@ def _variant(base: Scenario, model: ModelSpec, changes: Changes) -> Variant:
         "offload": "optimizer" if "parallel.offload.optimizer" in changes else "none",
     }
     return variant(base, model, settings, changes)
-
-
-def tree_step(engine: Engine, rig: Rig) -> Best:
-    """The first step of the tree that fits on a rig, with its fastest micro-batch."""
-    return engine.best_by_variant(rig)

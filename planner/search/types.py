@@ -246,8 +246,8 @@ class Counts:
     Attributes:
         plans: Plans of the whole space: division, techniques, micro-batch, on every distinct machine and number.
         offer_plans: The same for every price apart.
-        timed: Plans whose time was worked out.
-        by_bound: Slower plans and plans whose weights, states and activations alone are too large.
+        timed: Plans that a lower bound of their memory lets pass; the time of each was worked out.
+        by_bound: Plans without a ledger: too large by that bound, or slower than one that fits.
         ledgers: Plans whose every byte was counted.
         machines: Distinct machines and numbers of them.
         offers: Prices.
