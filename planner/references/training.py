@@ -30,6 +30,24 @@ REFERENCES: dict[str, Reference] = {
         "`_copy_model_grads_to_main_grads`",
         "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/optimizer/optimizer.py",
     ),
+    "zero_bubble": _paper(
+        "Zero Bubble Pipeline Parallelism", "section 2, table 1: ZB-H1, memory of the weights' own pass", "2401.10241"
+    ),
+    "sequence_chunks": _paper(
+        "Mini-Sequence Transformer", "section 3: feed-forward part in pieces of the sequence", "2407.15892"
+    ),
+    "recompute_budget": _source(
+        "PyTorch min-cut partitioner",
+        "`activation_memory_budget`: from every layer's input alone to what the default keeps",
+        "https://pytorch.org/blog/activation-checkpointing-techniques/",
+    ),
+    "reference_model": _paper(
+        "Direct Preference Optimization", "section 4: a frozen reference policy beside the trained one", "2305.18290"
+    ),
+    "reward_and_value": _paper(
+        "Training language models to follow instructions", "section 3.5: reward and value models", "2203.02155"
+    ),
+    "rollouts": _paper("DeepSeekMath", "section 4.1: a group of completions per question", "2402.03300"),
     "format_fp32": _paper("Mixed Precision Training", "section 3", "1710.03740"),
     "format_bf16": _paper("A Study of BFLOAT16 for Deep Learning Training", "section 2", "1905.12322"),
     "format_fp16": _paper("Mixed Precision Training", "section 3", "1710.03740"),
@@ -302,5 +320,17 @@ REFERENCES: dict[str, Reference] = {
         "CUDNN_CONVOLUTION_FWD_ALGO_GEMM forms the matrix of the input in memory; benchmark mode may choose it",
         "https://docs.nvidia.com/deeplearning/cudnn/backend/v9.0.0/api/cudnn-cnn-library.html",
         "docs",
+    ),
+    "length_grouping": Reference(
+        "Transformers: Trainer",
+        "`LengthGroupedSampler`: rows sorted by length within stretches of fifty batches",
+        "https://huggingface.co/docs/transformers/main_classes/trainer",
+        "docs",
+    ),
+    "sequence_packing": Reference(
+        "Efficient Sequence Packing without Cross-contamination",
+        "section 3: padding of real data sets, first-fit packing by length",
+        "https://arxiv.org/abs/2107.02027",
+        "paper",
     ),
 }

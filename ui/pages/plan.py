@@ -24,6 +24,7 @@ from ui.limits import fit_grid, largest_micro_batch, largest_sequence
 from ui.mixed.panel import draw_mixed
 from ui.moves import draw_moves
 from ui.numbers import DASH, gib1, gib2, percent, ranges, whole
+from ui.padding import draw_padding
 from ui.pages.frame import Frame, draw_form, plot, take_in
 from ui.requests.panel import draw_requests
 from ui.share import draw_share
@@ -82,6 +83,7 @@ def draw() -> None:
         if plan.resolved.is_training:
             draw_elastic(frame.document)
             draw_trial(frame.document)
+            draw_padding(frame.document)
         if plan.serving is not None:
             draw_requests(frame.document)
             draw_flags(plan, words)
