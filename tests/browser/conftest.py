@@ -41,13 +41,21 @@ def settle(page: Page) -> None:
 
 @pytest.fixture
 def open_page(browser: Browser, page_url: str) -> Iterator[Callable[..., Opened]]:
-    """Open the page at a width, in a colour scheme, with a query."""
+    """Open the page at a width, in a colour scheme and a language, with a query."""
     contexts = []
 
-    def start(*, width: int = 1440, scheme: str = "light", query: str = "") -> Opened:
+    def start(
+        *,
+        width: int = 1440,
+        scheme: str = "light",
+        query: str = "",
+        locale: str = "en-US",
+        wait: Callable[[Page], None] = settle,
+    ) -> Opened:
         context = browser.new_context(
             viewport={"width": width, "height": 1000},
             color_scheme=scheme,  # type: ignore[arg-type]
+            locale=locale,
         )
         contexts.append(context)
         page = context.new_page()
@@ -63,7 +71,7 @@ def open_page(browser: Browser, page_url: str) -> Iterator[Callable[..., Opened]
             ),
         )
         page.goto(page_url.rstrip("/") + "/" + query)
-        settle(page)
+        wait(page)
         return opened
 
     yield start
