@@ -32,7 +32,12 @@ ALLOWED = {
 }
 # Modules, with all below them, that may import more than their package, and what for.
 EXTRA = {
-    "hardware_db.checkpoint": frozenset({"httpx2", "huggingface_hub", "safetensors"}),  # headers of checkpoints
+    "hardware_db.checkpoint": frozenset(
+        {"httpx2", "huggingface_hub", "safetensors"}
+    ),  # headers of checkpoints
+    "hardware_db.refresh.gpuhunt": frozenset(
+        {"gpuhunt"}
+    ),  # prices of more clouds, where the user installed it
     "planner.__main__": frozenset({"hardware_db"}),  # a command line reads the data and hands it in
     "planner.yaml_text": frozenset({"yaml"}),  # text to values and back, without touching a file
     "profiler.__main__": frozenset({"hardware_db"}),

@@ -15,11 +15,10 @@ from planner.validation import parse_scenario
 from ui.answers import Answer, answer, tables
 from ui.cost.replans import CARD_LACKS, Rate, rate_of
 from ui.document import Document, canonical, get, put_all
-from ui.limits import largest_sequence
+from ui.limits import LONGEST_SEQUENCE, largest_sequence
 
 REMEMBERED: Final = 64
 CONTEXT_STEP: Final = 512
-LONGEST_CONTEXT: Final = 1 << 20
 STATES: Final = (Category.WEIGHTS, Category.GRADIENTS, Category.OPTIMIZER)
 STATES_FRAC: Final = 0.6
 """Models whose states, taken at this share of the plan's own bytes a parameter, are above the whole memory are not
@@ -140,7 +139,7 @@ def longest_context(found: OnBuild) -> int | None:
         return None
     if plan.resolved.is_training:
         return largest_sequence(found.document, plan)
-    return _longest_served(canonical(found.document), plan.model.max_position_embeddings or LONGEST_CONTEXT)
+    return _longest_served(canonical(found.document), plan.model.max_position_embeddings or LONGEST_SEQUENCE)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -157,7 +156,7 @@ def _longest_served(text: str, limit: int) -> int:
         plan = answer(asked).plan
         return plan is not None and plan.verdict is Verdict.FITS
 
-    low, high = 0, max(1, min(limit, LONGEST_CONTEXT) // CONTEXT_STEP)
+    low, high = 0, max(1, min(limit, LONGEST_SEQUENCE) // CONTEXT_STEP)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

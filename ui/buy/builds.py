@@ -15,7 +15,7 @@ from ui.document import Document, get
 
 MOST_BUILDS: Final = 4
 MOST_CARDS: Final = 100_000
-MOST_AMOUNT: Final = 1e9
+MOST_AMOUNT: Final = 1e12
 LETTERS: Final = "ABCD"
 OPEN: Final = ""
 """Stands for the cards of the open question."""

@@ -39,7 +39,7 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
     "per_kwh": (0, 100_000),
     "cooling_percent": (0, 300),
     "idle_percent": (0, 100),
-    "hosting": (0, 1e9),
+    "hosting": (0, 100_000_000),
     "interest_percent": (0, 100),
     "resale_percent": (0, 100),
     "life_months": (1, 120),
