@@ -1,14 +1,13 @@
 """The search's shortcuts against the planner itself: times, fits, lower bounds, and the best of every plan tried."""
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
 
-from planner.cost.run_cost import run_cost
+from benchmarks.search import one_by_one, reduced
 from planner.estimate import plan
-from planner.issues import ScenarioError, Severity
+from planner.issues import ScenarioError
 from planner.plan_types import Verdict
 from planner.scenario import Scenario
 from planner.search.engine import Engine
@@ -17,7 +16,7 @@ from planner.search.rigs import Rig, rents
 from planner.search.space import variants
 from planner.search.types import Found, Limits, Machine, Technique
 from planner.throughput.training_speed import training_speed
-from planner.validation import check, model_for
+from planner.validation import model_for
 from tests.planner.search.questions import LLAMA_8B, LLAMA_70B, QWEN_MOE, TABLES, machine, question
 
 ALL = frozenset(Technique)
@@ -55,9 +54,7 @@ ASKED: dict[str, tuple[Scenario, Limits]] = {
 
 def rigs(machines: tuple[Machine, ...], limits: Limits, asked: Scenario) -> list[Rig]:
     return [
-        rent.rig
-        for one in machines
-        for rent in rents(one, limits.most_cards, asked.hardware.links, TABLES, host=True)
+        rent.rig for one in machines for rent in rents(one, limits.most_cards, asked.hardware.links, TABLES)
     ]
 
 
@@ -94,58 +91,14 @@ def test_times_fits_and_bounds_are_those_of_the_planner(name: str) -> None:
     assert compared > 10
 
 
-def tried_one_by_one(
-    asked: Scenario, machines: tuple[Machine, ...], limits: Limits
-) -> list[tuple[float, float]]:
-    """Dollars and days of every plan that fits, each planned on its own."""
-    model = model_for(asked, TABLES)
-    engine = Engine(asked, variants(asked, model, limits), model, TABLES, limits)
-    found = []
-    for one in machines:
-        for rent in rents(one, limits.most_cards, asked.hardware.links, TABLES, host=False):
-            for index, variant in enumerate(engine.variants):
-                data = rent.rig.devices // variant.copy
-                if data * variant.copy != rent.rig.devices or variant.tensor > one.devices:
-                    continue
-                for batch in engine.batches:
-                    if limits.sequences % (data * batch) == 0:
-                        speed = speed_of(engine.choice((index, data, batch), rent.rig).scenario)
-                        if speed is not None:
-                            cost = run_cost(
-                                tokens=limits.tokens, tokens_per_s=speed, usd_per_hour=rent.usd_per_hour
-                            )
-                            found.append((cost.usd or 0.0, cost.days))
-    return found
-
-
-def speed_of(scenario: Scenario) -> float | None:
-    try:
-        found = plan(scenario, TABLES)
-    except ScenarioError:
-        return None
-    issues: tuple[Any, ...] = check(scenario, found.resolved, found.model, TABLES)
-    useless = {issue.field for issue in issues if issue.code in ("no_effect", "not_modelled")}
-    if found.verdict is not Verdict.FITS or "parallel.sharding" in useless:
-        return None
-    assert not any(issue.severity is Severity.ERROR for issue in issues)
-    return training_speed(found, TABLES).tokens_per_s
-
-
-REDUCED = {
-    "8B in full": (question(LLAMA_8B), (machine("h100-sxm-80gb", 8, 24.0), machine("l40s-48gb", 4, 4.0))),
-    "8B, DeepSpeed": (question(LLAMA_8B, runtime="deepspeed"), (machine("a100-sxm-80gb", 8, 12.0),)),
-    "70B QLoRA": (
-        question(LLAMA_70B, "qlora", "hf_trainer"),
-        (machine("h200-sxm-141gb", 1, 3.0), machine("b200-sxm-180gb", 8, 40.0)),
-    ),
-}
+REDUCED = reduced(TABLES)
 
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_the_best_is_that_of_trying_every_plan(name: str) -> None:
     asked, machines = REDUCED[name]
     limits = Limits(most_cards=8, sequences=16)
-    every = tried_one_by_one(asked, machines, limits)
+    every = one_by_one(asked, machines, TABLES, limits)
     result = search(asked, machines, TABLES, limits)
     cheapest, fastest = result.cheapest, result.fastest
     assert cheapest is not None

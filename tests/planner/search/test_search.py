@@ -197,25 +197,25 @@ def test_methods_and_frameworks_come_with_their_own_settings() -> None:
 
 def test_parts_of_a_server_and_cards_without_a_network_are_not_joined() -> None:
     links = question().hardware.links
-    half = rents(machine("h100-sxm-80gb", 4), 64, links, TABLES, host=False)
+    half = rents(machine("h100-sxm-80gb", 4), 64, links, TABLES)
     assert [one.count for one in half] == [1]
-    lone = rents(machine("a10g-24gb", 4), 64, links, TABLES, host=False)
+    lone = rents(machine("a10g-24gb", 4), 64, links, TABLES)
     assert [one.count for one in lone] == [1]
-    whole = rents(H100, 64, links, TABLES, host=False)
+    whole = rents(H100, 64, links, TABLES)
     assert [one.count for one in whole] == [1, 2, 4, 8]
     assert [one.usd_per_hour for one in whole] == [24.0, 48.0, 96.0, 192.0]
 
 
 def test_cards_at_a_price_each_sit_in_eights() -> None:
     links = question().hardware.links
-    found = rents(machine("h100-sxm-80gb", IN_ONE_MACHINE, 3.0, per_card=True), 16, links, TABLES, host=False)
+    found = rents(machine("h100-sxm-80gb", IN_ONE_MACHINE, 3.0, per_card=True), 16, links, TABLES)
     assert [(one.count, one.rig.devices, one.usd_per_hour) for one in found] == [
         (1, 1, 3.0), (2, 2, 6.0), (4, 4, 12.0), (8, 8, 24.0), (16, 16, 48.0),
     ]  # fmt: skip
 
 
 def test_a_number_that_is_no_power_of_two_may_leave_cards_idle() -> None:
-    found = rents(machine("a10g-24gb", 6), 64, question().hardware.links, TABLES, host=False)
+    found = rents(machine("a10g-24gb", 6), 64, question().hardware.links, TABLES)
     assert [one.rig.devices for one in found] == [6, 4]
 
 
