@@ -65,4 +65,5 @@ CLAIMS: Final[Mapping[str, Callable[[Tables], Claim]]] = {
     "e4": cost.e4,
     "e5": speed.e5,
     "e6": network.e6,
+    "f1": serving.f1,
 }

@@ -131,3 +131,31 @@ def g35(tables: Tables) -> Claim:
                     Figure(name=f"speed_{card}_{weights}", said=65, found=1 / step, unit="tokens_per_s")
                 )
     return Claim(id="g35", outcome=Outcome.DEPENDS, figures=tuple(figures))
+
+
+def f1(tables: Tables) -> Claim:
+    """The tree's serving half: fp8 where latency comes first, four-bit weights where throughput does."""
+    figures = []
+    for weights in ("bf16", "fp8", "awq4"):
+        one, many = (
+            serving_speed(
+                planned(
+                    {
+                        **served("meta-llama/Llama-3.1-8B", "h100-sxm-80gb", weights=weights),
+                        "workload": {"prompt_tokens": KIB, "output_tokens": 256, "concurrency": number},
+                    },
+                    tables,
+                ),
+                tables,
+            )
+            for number in (1, 64)
+        )
+        times = {"first_token": one.ttft_s, "next_token": one.tpot_s}
+        figures += [
+            Figure(name=f"{name}_{weights}", said=None, found=value, unit="s")
+            for name, value in times.items()
+            if value is not None
+        ]
+        rate = many.output_tokens_per_s or 0.0
+        figures.append(Figure(name=f"together_{weights}", said=None, found=rate, unit="tokens_per_s"))
+    return Claim(id="f1", outcome=Outcome.DEPENDS, figures=tuple(figures))

@@ -16,7 +16,7 @@ from ui.words import Safe, Words, escaped
 TOPICS: Final[dict[str, tuple[str, ...]]] = {
     "bytes": ("g1", "g2", "g3", "g4", "g14", "g24", "g25"),
     "training": ("g5", "g6", "g7", "g9", "g9_time", "g10", "g12", "g13", "g20", "g22", "g23", "g27", "g36"),
-    "serving": ("g8", "g11", "g32", "g35"),
+    "serving": ("g8", "g11", "g32", "g35", "f1"),
     "formats": ("g15", "g16", "g17", "g26", "g28", "g29", "g30", "g31"),
     "money": ("g18", "g19", "g21", "g33", "g34", "e1", "e2", "e3", "e4", "e5", "e6"),
 }

@@ -122,3 +122,15 @@ def test_g35_published_loss_is_small_at_four_bits_and_speed_follows_the_card() -
     assert all(figure.reference for name, figure in found.items() if name.startswith("perplexity"))
     assert found["speed_consumer_bf16"].found < 65 < found["speed_consumer_awq4"].found
     assert found["speed_data_centre_awq4"].found > 2 * 65
+
+
+def test_f1_fp8_is_first_with_the_first_token_and_four_bits_with_the_next() -> None:
+    claim, found = answered("f1")
+    assert claim.outcome is Outcome.DEPENDS
+    first, following, together = (
+        {weights: found[f"{name}_{weights}"].found for weights in ("bf16", "fp8", "awq4")}
+        for name in ("first_token", "next_token", "together")
+    )
+    assert min(first, key=lambda weights: first[weights]) == "fp8"
+    assert min(following, key=lambda weights: following[weights]) == "awq4"
+    assert max(together, key=lambda weights: together[weights]) == "fp8"
