@@ -4,6 +4,7 @@ from typing import Final
 
 import streamlit as st
 
+from ui.inputs import requests
 from ui.inputs.desk import Desk
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
 
@@ -56,3 +57,4 @@ def _serving(desk: Desk) -> None:
         placeholder=words("field.runtime_default", value=filled) if filled else words("field.no_default"),
     )
     desk.messages("serving.memory_utilization")
+    requests.draw(desk)
