@@ -141,17 +141,18 @@ def _parser() -> argparse.ArgumentParser:
 def _plan(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli_advice import advice_document, advice_lines, advice_on  # noqa: PLC0415
+    from planner.cli_speed import speed_document, speed_lines, speed_of  # noqa: PLC0415
 
-    answer = _planned(options.file)
-    found = advice_on(answer, load_tables())
+    answer, tables = _planned(options.file), load_tables()
+    found, speed = advice_on(answer, tables), speed_of(answer, tables)
     if options.json:
         from planner.plan_json import plan_document  # noqa: PLC0415
 
-        document = plan_document(answer) | {"advice": advice_document(found)}
+        document = plan_document(answer) | {"speed": speed_document(speed), "advice": advice_document(found)}
         return [json.dumps(document, indent=2, ensure_ascii=False)]
     from planner.cli_report import plan_lines  # noqa: PLC0415
 
-    return [*plan_lines(answer), *advice_lines(answer, found)]
+    return [*plan_lines(answer), *speed_lines(answer, speed, tables), *advice_lines(answer, found)]
 
 
 def _cards_question(options: argparse.Namespace) -> Iterable[str]:
@@ -273,9 +274,13 @@ def _diagnose(options: argparse.Namespace) -> Iterable[str]:
         from planner.diagnose.document import as_json  # noqa: PLC0415
 
         return [json.dumps(as_json(found), indent=2, ensure_ascii=False)]
-    from planner.cli_diagnose import diagnosis_lines  # noqa: PLC0415
+    from planner.cli_diagnose import diagnosis_lines, waiting_lines  # noqa: PLC0415
 
-    return diagnosis_lines(found)
+    if plan is None:
+        return diagnosis_lines(found)
+    from hardware_db import load_tables  # noqa: PLC0415
+
+    return [*diagnosis_lines(found), *waiting_lines(plan, load_tables(), found)]
 
 
 def _claims(options: argparse.Namespace) -> Iterable[str]:
@@ -285,7 +290,7 @@ def _claims(options: argparse.Namespace) -> Iterable[str]:
     try:
         names = chosen(options.rows)
     except LookupError as unknown:
-        raise InputError(f"claims: no row {unknown}; allowed: g1 to g36, e1 to e6") from unknown
+        raise InputError(f"claims: no row {unknown}; allowed: g1 to g36, e1 to e6, f1") from unknown
     plan = _planned(options.scenario) if options.scenario else None
     tables = load_tables()
     if options.json:

@@ -175,9 +175,23 @@ def missing(server: Server, *, prefill: bool) -> tuple[Unknown, ...]:
             found.append(Unknown(code="no_peak_rate", gpu_id=gpu.id, params=(("dtype", server.weights),)))
         if prefill and gpu.tdp_w is None:
             found.append(Unknown(code="no_power_limit", gpu_id=gpu.id))
+    if reads_host(server.scenario, server.model):
+        found.append(Unknown(code="no_host_memory_rate", gpu_id=server.gpus[0].id))
     if server.tensor > 1 and server.peer is None:
         found.append(Unknown(code="no_peer_link", gpu_id=server.gpus[0].id))
     return tuple(found)
+
+
+def reads_host(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether a token needs weights or caches that stay on the host, whose memory no table has the rate of.
+
+    Rows of the input embedding are too few to count.
+    """
+    serving = scenario.serving
+    layers = serving.gpu_layers
+    return bool(
+        serving.host_experts or serving.no_kv_offload or (layers is not None and layers <= model.num_layers)
+    )
 
 
 def compute_rate(gpu: Gpu, weights: str, *, ggml: bool = False) -> float | None:

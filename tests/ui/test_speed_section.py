@@ -137,6 +137,7 @@ def test_what_the_tables_lack_is_said() -> None:
         "no_network_rate",
         "no_host_link",
         "no_disk_rate",
+        "no_host_memory_rate",
     )
     assert all(words_for(code).has(f"speed.unknown.{name}") for code in ("en", "zh") for name in codes)
 

@@ -1,6 +1,7 @@
 """Speed of servers."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,18 @@ def test_offline_beats_one_at_a_time() -> None:
 def test_a_training_job_has_no_serving_speed() -> None:
     with pytest.raises(ValueError, match="task: full"):
         serving_speed(made(training()), TABLES)
+
+
+@pytest.mark.parametrize(
+    ("settings", "known"),
+    [
+        ({"gpu_layers": 33}, True),
+        ({"gpu_layers": 20}, False),
+        ({"no_kv_offload": True}, False),
+        ({}, True),
+    ],
+)
+def test_what_stays_on_the_host_has_no_time(settings: dict[str, Any], known: bool) -> None:
+    found = serving_speed(made(serving(runtime="llama_cpp", weights="q4_k_m", **settings)), TABLES)
+    assert (found.tpot_s is not None) is known
+    assert ("no_host_memory_rate" in {item.code for item in found.missing}) is not known
