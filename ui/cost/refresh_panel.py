@@ -20,9 +20,10 @@ def draw_refresh(words: Words) -> None:
     """The choice of sources, the button, and the report of the last refresh."""
     st.html(f'<div class="p m">{words.html("cost.refresh.note")}</div>')
     labels = {source.id: words(f"cost.refresh.source.{source.id}") for source in SOURCES}
-    chosen = st.multiselect(
+    chosen = st.pills(
         words("cost.refresh.sources"),
         list(labels),
+        selection_mode="multi",
         default=[source.id for source in SOURCES if source.by_default],
         format_func=lambda source_id: labels[source_id],
         key="refresh_sources",
