@@ -17,6 +17,7 @@ SETTINGS: Final = {
     "framework": "{}",
     "method": "{}",
     "states": "states in {}",
+    "compute": "products in {}",
     "optimizer": "{}",
     "sharding": "{}",
     "data": "data {}",
@@ -28,7 +29,13 @@ SETTINGS: Final = {
     "micro_batch": "micro-batch {}",
     "accumulation": "accumulation {}",
 }
-PLAIN: Final = {"states": "own", "sharding": "none", "checkpointing": "none", "offload": "none"}
+PLAIN: Final = {
+    "states": "own",
+    "compute": "own",
+    "sharding": "none",
+    "checkpointing": "none",
+    "offload": "none",
+}
 """Settings that go without saying."""
 REASONS: Final = {
     "no_card": "the offer does not say which card",

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.checks.hardware import NEEDS
 from planner.hardware import Gpu, Tables
 from planner.issues import Issue, ScenarioError, Severity
 from planner.model.spec import ModelSpec
@@ -230,7 +231,10 @@ class Engine:
         kinds, position = np.unique(self.facts.format_array[grid.rows], return_inverse=True)
         found = [self.lacks(self.facts.formats.index(int(kind)), gpu) for kind in kinds]
         reason = next((issue for issue in found if issue is not None), None)
-        return np.array([issue is None for issue in found], bool)[position], reason
+        usable = np.array([issue is None for issue in found], bool)[position]
+        if gpu.compute_capability is None or gpu.compute_capability >= NEEDS["bf16"]:
+            usable &= ~self.facts.without_bf16[grid.rows]
+        return usable, reason
 
     def lacks(self, variant: int, gpu: Gpu) -> Issue | None:
         """What a card has no hardware for, of a variant's formats and kernels."""

@@ -29,6 +29,7 @@ class Facts:
         stage: Which states are divided, as stages of ZeRO, (V,).
         sharded: Whether any are, (V,).
         offloads: Whether optimizer states are on the host, (V,).
+        without_bf16: Whether it is for cards that have no bf16, (V,).
         most_cards: That the framework runs on, (V,).
         formats: Number formats and kernels, as far as a card decides about them.
         format_array: The same as an array.
@@ -46,6 +47,7 @@ class Facts:
     stage: NDArray[np.int64]
     sharded: NDArray[np.bool_]
     offloads: NDArray[np.bool_]
+    without_bf16: NDArray[np.bool_]
     most_cards: NDArray[np.int64]
     formats: list[int]
     format_array: NDArray[np.int64]
@@ -75,6 +77,7 @@ def facts_of(variants: Sequence[Variant]) -> Facts:
         stage=stage,
         sharded=stage > 0,
         offloads=np.array([s.parallel.offload.optimizer != "none" for s in scenarios], bool),
+        without_bf16=np.array([variant.settings["compute"] == "fp16" for variant in variants], bool),
         most_cards=np.array([ANY_NUMBER if most is None else most for most in limits], np.int64),
         formats=formats,
         format_array=np.array(formats, np.int64),

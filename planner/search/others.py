@@ -9,6 +9,8 @@ from planner.search.space import Variant
 from planner.search.types import Fails, Other
 
 TECHNIQUES: Final = ("framework", "method", "states", "optimizer", "checkpointing", "offload")
+KEPT: Final = (*TECHNIQUES, "compute")
+"""Those that only the one at hand may change; products follow the card."""
 DIVISION: Final = ("sharding", "tensor", "pipeline", "context")
 Settings = Mapping[str, str | int]
 
@@ -39,7 +41,7 @@ def _alternatives(engine: Engine, own: Settings) -> Iterator[tuple[str, str | in
 def _other(engine: Engine, rig: Rig, step_s: float, own: Settings, dimension: str, value: str | int) -> Other:
     def wanted(variant: Variant) -> bool:
         given = variant.settings
-        same = all(given[name] == own[name] for name in TECHNIQUES if name != dimension)
+        same = all(given[name] == own[name] for name in KEPT if name != dimension)
         return same and given[dimension] == value
 
     found = engine.first_of(rig, wanted)

@@ -155,6 +155,7 @@ def own_settings(question: Scenario) -> dict[str, str]:
         "framework": question.runtime.name,
         "method": f"{question.task} {packed}" if packed else question.task,
         "states": "own",
+        "compute": "own",
         "optimizer": question.training.optimizer.name,
     }
 
@@ -203,6 +204,7 @@ def _techniques(
 ) -> Iterator[tuple[dict[str, str | int], Changes]]:
     parts = (
         _precisions(limits),
+        _computes(base, model, limits),
         _optimizers(base, limits),
         _checkpointing(ability, limits),
         _divisions(base, model, ability, limits),
@@ -223,8 +225,9 @@ Part = tuple[dict[str, str | int], Changes]
 
 
 def _is_sound(settings: Mapping[str, str | int]) -> bool:
-    """Offload needs sharded states."""
-    return settings["offload"] == "none" or settings["sharding"] != "none"
+    """Offload needs sharded states; states without an fp32 copy are not trained in fp16."""
+    sharded = settings["offload"] == "none" or settings["sharding"] != "none"
+    return sharded and (settings["compute"] == "own" or settings["states"] == "own")
 
 
 def _frameworks(base: Scenario, limits: Limits, *, adapter: bool) -> tuple[str, ...]:
@@ -248,6 +251,19 @@ def _precisions(limits: Limits) -> Iterator[Part]:
                 "training.precision.optimizer": "bf16",
             },
         )
+
+
+def _computes(base: Scenario, model: ModelSpec, limits: Limits) -> Iterator[Part]:
+    """Products in fp16 instead of bf16, for cards that have no bf16; fp16 needs its loss scaled."""
+    yield {"compute": "own"}, {}
+    precision = resolve(base, model)[0].training.precision
+    low = precision.fp8 is not None or precision.fp4 is not None
+    if Technique.FP16 not in limits.techniques or precision.compute != "bf16" or low:
+        return
+    changes: Changes = {"training.precision.compute": "fp16"}
+    if precision.parameters == "bf16":
+        changes["training.precision.parameters"] = "fp16"
+    yield {"compute": "fp16"}, changes
 
 
 def _optimizers(base: Scenario, limits: Limits) -> Iterator[Part]:

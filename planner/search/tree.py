@@ -41,6 +41,7 @@ def _variant(base: Scenario, model: ModelSpec, changes: Changes) -> Variant:
         "framework": base.runtime.name,
         "method": base.task,
         "states": "own",
+        "compute": "own",
         "optimizer": base.training.optimizer.name,
         "checkpointing": str(changes["training.checkpointing"]),
         "tensor": 1,

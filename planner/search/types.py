@@ -27,6 +27,7 @@ class Technique(StrEnum):
     OFFLOAD = "offload"
     OPTIMIZER_8BIT = "optimizer_8bit"
     STATES_16BIT = "states_16bit"
+    FP16 = "fp16"
     LORA = "lora"
     QLORA = "qlora"
     FRAMEWORKS = "frameworks"

@@ -18,15 +18,16 @@ Cell = tuple[str, str, str]
 MOST_NAMES: Final = 4
 WHOLE_FROM_FRAC: Final = 0.1
 SETTINGS: Final = (
-    *("framework", "method", "states", "optimizer", "sharding", "tensor", "pipeline", "context"),
+    *("framework", "method", "states", "compute", "optimizer", "sharding", "tensor", "pipeline", "context"),
     *("checkpointing", "offload", "micro_batch", "accumulation"),
 )
 """Dimensions of a plan in the order they are told; `data` stands with the sharding."""
 GROUPS: Final[Mapping[str, str]] = {
+    "compute": "format",
     "framework": "runtime", "optimizer": "optimizer", "sharding": "sharding", "checkpointing": "checkpointing",
 }  # fmt: skip
 """Groups of words that name the options of a dimension elsewhere."""
-PLAIN: Final = {"states": "own", "checkpointing": "none", "offload": "none"}
+PLAIN: Final = {"states": "own", "compute": "own", "checkpointing": "none", "offload": "none"}
 
 
 def settings_text(choice: Choice, words: Words) -> str:

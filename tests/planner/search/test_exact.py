@@ -30,7 +30,10 @@ MACHINES = (
     machine("v100-sxm-16gb", 8),
 )
 ASKED: dict[str, tuple[Scenario, Limits]] = {
-    "70B, every framework": (question(LLAMA_70B), Limits(techniques=ALL)),
+    "70B, every framework": (
+        question(LLAMA_70B),
+        Limits(techniques=SAME_RESULT | {Technique.FRAMEWORKS, Technique.FP16}),
+    ),
     "batches of three": (
         question(LLAMA_8B, "lora", "torchtune", training={"micro_batch": 3, "sequence_length": 1000}),
         Limits(techniques=ALL, sequences=96),
@@ -58,7 +61,12 @@ def rigs(machines: tuple[Machine, ...], limits: Limits, asked: Scenario) -> list
     ]
 
 
-@pytest.mark.parametrize("name", ASKED)
+LONG = ("activations on the host",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in ASKED]
+)
 def test_times_fits_and_bounds_are_those_of_the_planner(name: str) -> None:
     asked, limits = ASKED[name]
     model = model_for(asked, TABLES)

@@ -92,6 +92,15 @@ def test_a_card_without_the_format_is_refused_with_the_planners_reason() -> None
     assert rejected.issue.code == "dtype_unsupported"
 
 
+def test_fp16_stands_in_where_a_card_has_no_bf16_and_nowhere_else() -> None:
+    limits = replace(FEW, techniques=SAME_RESULT | {Technique.FP16})
+    result = search(question(), (machine("v100-sxm-32gb", 8), H100), TABLES, limits)
+    computes = {one.machine.gpu.id: one.choice.settings["compute"] for one in result.found}
+    assert computes == {"v100-sxm-32gb": "fp16", "h100-sxm-80gb": "own"}
+    old = next(one for one in result.found if one.machine.gpu.id == "v100-sxm-32gb")
+    assert old.choice.scenario.training.precision.compute == "fp16"
+
+
 def test_a_machine_with_more_cards_than_allowed_is_refused() -> None:
     result = search(question(), (H100,), TABLES, replace(FEW, most_cards=4))
     assert [one.reason for one in result.rejected] == [Fails.MOST_CARDS]
