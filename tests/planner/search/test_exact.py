@@ -14,7 +14,7 @@ from planner.search.engine import Engine
 from planner.search.find import search
 from planner.search.rigs import Rig, rents
 from planner.search.space import variants
-from planner.search.types import Found, Limits, Machine, Technique
+from planner.search.types import SAME_RESULT, Found, Limits, Machine, Technique
 from planner.throughput.training_speed import training_speed
 from planner.validation import model_for
 from tests.planner.search.questions import LLAMA_8B, LLAMA_70B, QWEN_MOE, TABLES, machine, question
