@@ -6,6 +6,7 @@ from planner.plan_types import Verdict
 from planner.requests import chunks, concurrency
 from planner.requests.concurrency import Row
 from planner.throughput.serving_speed import ServingSpeed
+from planner.throughput.types import SpeedBand
 from ui import answers, parts, verdict
 from ui.numbers import DASH, gib1, gib2, signed_gib, whole
 from ui.requests.fields import whole_of
@@ -48,18 +49,38 @@ def _row(row: Row, speed: ServingSpeed, words: Words) -> list[str]:
     if row.verdict is None:
         return [whole(row.sequences), DASH, DASH, DASH, words("requests.at_once.refused"), DASH, DASH, DASH]
     left = DASH if row.headroom_bytes is None else signed_gib(row.headroom_bytes)
-    times = _times(speed)
+    times = _times(speed, words)
     kind, icon = verdict.TAG[row.verdict]
     word = words.html(f"verdict.word.{row.verdict.value}")
     tag = Safe(f'<span class="{kind}">{icon} {word}</span>')
     return [whole(row.sequences), gib2(row.kv_bytes), gib1(row.needs_bytes), left, tag, *times]
 
 
-def _times(speed: ServingSpeed) -> list[str]:
-    """First token, next token and tokens a second; a dash where the tables lack a figure of the card."""
-    first = DASH if speed.ttft_s is None else f"{speed.ttft_s:,.2f}"
-    following = DASH if speed.tpot_s is None else f"{speed.tpot_s * 1000:,.0f}"
-    return [first, following, DASH if speed.output_tokens_per_s is None else whole(speed.output_tokens_per_s)]
+def _times(speed: ServingSpeed, words: Words) -> list[str]:
+    """First token, next token and tokens a second with their bands; a dash where the tables lack a figure."""
+    rate, band = speed.output_tokens_per_s, speed.tokens_band
+    ends = None if rate is None or band is None else (rate / band.high_frac, rate / band.low_frac)
+    return [
+        _banded(speed.ttft_s, _ends(speed.ttft_band), 1, 2, words),
+        _banded(speed.tpot_s, _ends(speed.tpot_band), 1000, 0, words),
+        _banded(rate, ends, 1, 0, words),
+    ]
+
+
+def _ends(band: SpeedBand | None) -> tuple[float, float] | None:
+    return None if band is None else (band.low_s, band.high_s)
+
+
+def _banded(
+    value: float | None, ends: tuple[float, float] | None, scale: float, decimals: int, words: Words
+) -> Safe:
+    if value is None:
+        return Safe(DASH)
+    texts = [f"{number * scale:,.{decimals}f}" for number in (value, *(ends or ()))]
+    if ends is None:
+        return Safe(texts[0])
+    between = words.html("speed.range", low=texts[1], high=texts[2])
+    return Safe(f'{texts[0]}<br><span class="m">{between}</span>')
 
 
 def prefill(question: Question, words: Words) -> None:
