@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from planner.cli_report import gib_text
+from planner.diagnose.checklist import checklist
+from planner.diagnose.communication import signs
 from planner.diagnose.diagnosis import Diagnosis
 from planner.diagnose.layers import Identity, Layers
+from planner.diagnose.links import Links
 from planner.diagnose.record import Record
+from planner.hardware import Tables
+from planner.plan_types import Plan
 
 CAUSES: Final = {
     "demand": "Demand: the step needs more than the card has left",
@@ -42,6 +47,7 @@ HELD: Final = {
     "unnamed": "held by somebody the text does not name",
     "free": "free",
 }
+MARKS: Final = {"good": "+", "attention": "!", "unknown": "?"}
 IDENTITIES: Final = {
     Identity.EQUAL: "equals the capacity",
     Identity.CLOSE: "equals the capacity to 0.1 GiB",
@@ -71,8 +77,40 @@ def diagnosis_lines(found: Diagnosis) -> Iterator[str]:
             yield ""
             yield f"{title}:"
             yield from (f"  {code.replace('_', ' ')}" for code in codes)
+    if found.links is not None:
+        yield ""
+        yield _links(found.links)
     yield ""
     yield _read(found)
+
+
+def waiting_lines(plan: Plan, tables: Tables, found: Diagnosis) -> Iterator[str]:
+    """Signs that cards wait for each other, and the checklist, on the plan that was run."""
+    told = signs(plan, tables, found.links)
+    if told:
+        yield ""
+        yield "Between the cards:"
+        for sign in told:
+            yield f"  {MARKS[sign.state]} {_remark(sign.code.replace('_', ' '), dict(sign.params))}"
+    yield ""
+    yield "Checklist, from the plan:"
+    for item in checklist(plan, tables):
+        yield f"  {MARKS[item.planned]} {_remark(item.code.replace('_', ' '), dict(item.params))}"
+
+
+def _links(links: Links) -> str:
+    """NCCL's channels by their way."""
+    ways = {
+        "from card to card": links.p2p,
+        "through host memory": links.shm,
+        "over sockets": links.socket,
+        "over a network card, staged": links.rdma,
+        "by GPUDirect RDMA": links.direct,
+    }
+    counted = ", ".join(f"{number:,} {way}" for way, number in ways.items() if number)
+    who = [f"NCCL {links.version}".strip(), *([f"network {links.network}"] if links.network else [])]
+    who += [f"{links.ranks} ranks"] if links.ranks else []
+    return f"{', '.join(who)}. Channels: {counted or 'none told'}."
 
 
 def _where(record: Record, phase: str | None) -> str:

@@ -299,8 +299,24 @@ def test_a_message_is_diagnosed_beside_its_question(tmp_path: Path, said: Any) -
     assert out.startswith("Demand:")
     assert "b*s*V*4 = 2,101,346,304 bytes" in out
     assert "equals the capacity" in out
+    assert "Checklist, from the plan:\n  ? versions\n" in out
     code, out, _ = said("diagnose", str(path), "--scenario", scenario, "--json")
     assert json.loads(out)["tensor"]["name"] == "logits_fp32"
+
+
+def test_nccl_lines_are_counted_and_laid_beside_the_plan(tmp_path: Path, said: Any) -> None:
+    path = tmp_path / "nccl.log"
+    path.write_text(
+        "node-a:9:11 [0] NCCL INFO Using network Socket\n"
+        "node-a:9:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/1\n",
+        encoding="utf-8",
+    )
+    scenario = str(ROOT / "examples" / "llama-3.1-8b-full-8xh100.json")
+    code, out, _ = said("diagnose", str(path), "--scenario", scenario)
+    assert code == 0
+    assert "NCCL, network Socket. Channels: 1 over sockets." in out
+    assert "  ! nccl sockets (channels 1, no_device 0)" in out
+    assert "predicted talk (frac 0" in out
 
 
 def test_a_log_comes_by_pipe_in_any_encoding() -> None:
