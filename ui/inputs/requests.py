@@ -78,4 +78,4 @@ def _write_kind(document: Document, option: Any) -> Document:
 
 
 def _write_model(document: Document, option: Any) -> Document:
-    return document if option is None else put(document, DRAFT, {"id": option})
+    return put(document, DRAFT, None if option is None else {"id": option})
