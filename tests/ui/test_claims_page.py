@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from planner.claims.own_plan import rules
 from tests.ui.conftest import checked, headline, html
 from ui.answers import answer, tables
 from ui.claims.figures import number_text, off_text, value_text
-from ui.claims.listing import TOPICS, answered, claim_html
+from ui.claims.listing import TOPICS, _Prices, answered, claim_html
 from ui.document import put
 from ui.examples import STORIES, default_document, story_document
 from ui.words import Words, languages, words_for
@@ -96,6 +97,17 @@ def test_the_rules_follow_the_plan() -> None:
 def test_a_question_with_errors_keeps_the_claims() -> None:
     page = opened("bytes", put(default_document(), "model", {}))
     assert "Optimizer states of 7B" in html(page)
+
+
+def test_fetched_prices_stand_for_the_tables_of_the_same_machine() -> None:
+    own = {figure.name: figure.found for figure in answered("g21").figures}
+    old = next(offer for offer in tables().offers if offer.instance_type == "p4d.24xlarge")
+    fetched = _Prices(("2026-11-30T00:00:00", (replace(old, usd_per_hour=99.0, price_kind="on_demand"),)))
+    new = {figure.name: figure.found for figure in answered("g21", fetched).figures}
+    assert new["hourly_aws"] == 99
+    assert own["hourly_aws"] < 99
+    assert new["hourly_gcp"] == own["hourly_gcp"]
+    assert "$99.00" in claim_html("g21", words_for("en"), fetched)
 
 
 def test_a_refused_job_is_told_with_its_reason() -> None:

@@ -1,14 +1,17 @@
 """Claims by topic, each with its tag, what is right, and its figures in a table."""
 
-from functools import cache
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from planner.claims import CLAIMS, Claim, Outcome
 from planner.claims.own_plan import Rule, rules
+from planner.hardware import Offer
 from planner.plan_types import Plan
 from ui import parts
 from ui.answers import tables
 from ui.claims.figures import found_html, off_text, value_text, working
+from ui.cost.refreshed import refreshed
 from ui.issue_words import issue_text
 from ui.numbers import DASH
 from ui.words import Safe, Words, escaped
@@ -20,6 +23,22 @@ TOPICS: Final[dict[str, tuple[str, ...]]] = {
     "formats": ("g15", "g16", "g17", "g26", "g28", "g29", "g30", "g31"),
     "money": ("g18", "g19", "g21", "g33", "g34", "e1", "e2", "e3", "e4", "e5", "e6"),
 }
+REMEMBERED: Final = 200
+
+
+class _Prices(tuple[str, tuple[Offer, ...]]):
+    """When prices were fetched, and the prices; told apart by when, since there are thousands of them."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Prices) and self[0] == other[0]
+
+
+Prices = _Prices | None
 TONES: Final = {
     Outcome.RIGHT: ("ok", "✓"),
     Outcome.WRONG: ("bad", "✕"),
@@ -27,15 +46,31 @@ TONES: Final = {
 }
 
 
-@cache
-def answered(name: str) -> Claim:
-    """A claim worked out; it depends on the tables alone."""
-    return CLAIMS[name](tables())
+@lru_cache(maxsize=REMEMBERED)
+def answered(name: str, fetched: Prices = None) -> Claim:
+    """A claim worked out; it depends on the tables alone.
+
+    Args:
+        name: Which.
+        fetched: When prices were fetched on request, and those; they stand for the table's of the same machine.
+    """
+    own = tables()
+    if fetched is None:
+        return CLAIMS[name](own)
+    newer = {(offer.provider, offer.instance_type) for offer in fetched[1]}
+    kept = (offer for offer in own.offers if (offer.provider, offer.instance_type) not in newer)
+    return CLAIMS[name](replace(own, offers=(*kept, *fetched[1])))
 
 
-def counts() -> dict[Outcome, int]:
+def fetched_prices() -> Prices:
+    """What the Cost page fetched, None where nothing was."""
+    found = refreshed()
+    return None if found is None else _Prices((found.made_at, found.offers))
+
+
+def counts(fetched: Prices = None) -> dict[Outcome, int]:
     """How many claims came out how."""
-    found = [answered(name).outcome for name in CLAIMS]
+    found = [answered(name, fetched).outcome for name in CLAIMS]
     return {outcome: found.count(outcome) for outcome in Outcome}
 
 
@@ -44,9 +79,9 @@ def plan_rules(plan: Plan) -> tuple[Rule, ...]:
     return rules(plan, tables())
 
 
-def claim_html(name: str, words: Words) -> Safe:
+def claim_html(name: str, words: Words, fetched: Prices = None) -> Safe:
     """One claim."""
-    claim = answered(name)
+    claim = answered(name, fetched)
     kind, icon = TONES[claim.outcome]
     tag = f'<span class="tag {kind}">{icon}&ensp;{words.html(f"claims.outcome.{claim.outcome.value}")}</span>'
     figures = {figure.name: value_text(figure.found, figure, words) for figure in claim.figures}

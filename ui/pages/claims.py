@@ -8,7 +8,7 @@ from planner.claims import CLAIMS, Outcome
 from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.claims.figures import value_text
-from ui.claims.listing import TOPICS, claim_html, counts, furthest, plan_rules, rule_table
+from ui.claims.listing import TOPICS, claim_html, counts, fetched_prices, furthest, plan_rules, rule_table
 from ui.numbers import whole
 from ui.pages.frame import Frame, begin
 from ui.pages.problems import draw_problems
@@ -33,7 +33,7 @@ def draw() -> None:
 
 
 def _verdict(frame: Frame) -> None:
-    words, found = frame.words, counts()
+    words, found = frame.words, counts(fetched_prices())
     with st.container(key="verdict", gap=None):
         with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
             sentence = verdict.scenario_sentence(frame.plan, words) if frame.plan is not None else ""
@@ -73,6 +73,7 @@ def _own(plan: Plan | None, words: Words) -> None:
 
 def _topic(topic: str, words: Words) -> None:
     st.html(f'<div class="p m">{words.html("claims.note_list")}</div>')
+    fetched = fetched_prices()
     for name in TOPICS[topic]:
         with st.container(key=f"claim_{name}", gap="xsmall"):
-            st.html(claim_html(name, words))
+            st.html(claim_html(name, words, fetched))
