@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from planner.advise.training import FIRST_ADAPTER
 from planner.plan_types import Plan, Verdict
 from ui.answers import answer
 from ui.changes import OTHER_JOBS, Outcome, first_that_fits, outcomes
 from ui.document import Document, get, put, put_all
 from ui.examples import STORIES, story_document
 from ui.limits import fit_grid, largest_micro_batch, largest_sequence, size_steps, token_steps
-from ui.tasks import FIRST_ADAPTER, TASKS, with_task
+from ui.tasks import TASKS, with_task
 
 SEQUENCE = "training.sequence_length"
 MICRO_BATCH = "training.micro_batch"

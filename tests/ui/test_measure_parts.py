@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import run
+from planner.trial import with_layers
 from planner.validation import parse_scenario
 from profiler import nvml
 from profiler.documents import Options
@@ -25,7 +26,7 @@ from ui.document import put_all
 from ui.examples import STORIES, story_document
 from ui.measure import machine, wording
 from ui.measure.jobs import Jobs, Run
-from ui.measure.small_copy import MOST_ON_CPU_BYTES, SHARE_OF_FREE, narrowed, small_copy, with_layers
+from ui.measure.small_copy import MOST_ON_CPU_BYTES, SHARE_OF_FREE, narrowed, small_copy
 from ui.measure.states import State, before_start, of_job
 from ui.words import Words, words_for
 
