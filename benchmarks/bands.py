@@ -3,8 +3,11 @@
 For every run the ratios observed / predicted of its peak, by layer: what PyTorch had allocated, what it had
 reserved, what the device held. A band row holds the split-conformal interval of the ratios at 90 %, corrected
 for their number: 5 % to each side where there are enough runs for that (19), else the radius around 1 on a log
-scale. Rows for `*` (any runtime) weigh every source alike, so that the largest file does not decide for the
-rest; they are what a runtime without enough runs gets, so they are wide. `beyond` is what lies outside the
+scale. Rows for `*` (any runtime) are what a runtime without enough runs gets: a source that has not been seen. They
+weigh every source alike, so that the largest file does not decide for the rest, and are the radius that holds 90 % of
+that weight (pooled distributions of a two-layer hierarchy: Dunn, Wasserman and Ramdas 2023). As few sources say
+nothing about the next one, a task has such a row with `MIN_ROWS` sources or more, and all training rests on its own
+side of the allocator if that has as many, else on every reading. `beyond` is what lies outside the
 allocator: the device's ratio over the allocator's, from runs that give both. No interval ends nearer to 1 than
 3 %: what a source does alike in all its runs says little about the next. A run that was read at less than what
 it must hold at once as stated (the rest and the inputs kept for checkpointing) stands behind no band.
@@ -183,17 +186,47 @@ def widths(found: Iterable[Ratio]) -> list[Width]:
     A runtime whose device was never read stands in the device's layer with what it had reserved.
     """
     by_key: dict[tuple[str, str, str], list[Ratio]] = {}
+    found = list(found)
     for ratio in found:
         for runtime, task, layer in _keys(ratio):
             by_key.setdefault((runtime, task, layer), []).append(ratio)
     rows: list[Width] = []
-    for (runtime, task, layer), members in sorted(by_key.items()):
-        if runtime != ANY_RUNTIME and len(members) < MIN_ROWS:
+    for (runtime, task, layer), own in sorted(by_key.items()):
+        if runtime != ANY_RUNTIME and len(own) < MIN_ROWS:
             continue
-        low, high = interval(_weighted(members, by_source=runtime == ANY_RUNTIME))
+        members = own
+        if runtime == ANY_RUNTIME and layer != BEYOND:
+            members = _of_many_sources(own, found)
+            if task not in {ANY_TRAINING, "serve"} and len(_sources(members)) < MIN_ROWS:
+                continue
+            low, high = unseen(members)
+        else:
+            low, high = interval(_weighted(members, by_source=runtime == ANY_RUNTIME))
         low, high = min(low, 1 - NEAREST_FRAC), max(high, 1 + NEAREST_FRAC)
         rows.append(Width(runtime=runtime, task=task, layer=layer, num_rows=len(members), low=low, high=high))
     return rows
+
+
+def _sources(members: Iterable[Ratio]) -> frozenset[str]:
+    return frozenset(member.family for member in members)
+
+
+def _of_many_sources(members: list[Ratio], found: list[Ratio]) -> list[Ratio]:
+    """The runs of a row, or those of training as a whole where a layer has too few sources to speak for the next."""
+    whole = members[0].task != "serve" and len({member.task for member in members}) > 1
+    if not whole or len(_sources(members)) >= MIN_ROWS:
+        return members
+    outer = members[0].layer in OUTER
+    training = [ratio for ratio in found if ratio.task != "serve" and ratio.layer != BEYOND]
+    side = [ratio for ratio in training if (ratio.layer in OUTER) == outer and ratio.layer != UNNAMED_LAYER]
+    return side if len(_sources(side)) >= MIN_ROWS else training
+
+
+def unseen(members: list[Ratio]) -> tuple[float, float]:
+    """[1/q, q], which holds 90 % of the ratios, every source weighing alike: for a run of a source not among them."""
+    distances = sorted((abs(math.log(value)), weight) for value, weight in _weighted(members, by_source=True))
+    factor = math.exp(_reached(distances, COVERAGE_FRAC * len(_sources(members))))
+    return 1 / factor, factor
 
 
 def _keys(ratio: Ratio) -> Iterable[tuple[str, str, str]]:

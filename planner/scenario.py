@@ -185,8 +185,24 @@ class Optimizer(Document):
     rank: Count | None = None
 
 
+class Alignment(Document):
+    """Training on preferences or rewards: the models beside the one that is trained, and what it writes itself.
+
+    `micro_batch` counts pairs for dpo and orpo, completions else. Absent `reference`: as the method has it; `shared`:
+    the base below the adapter. `generations`: completions written at once between steps, as long as the sequence.
+    """
+
+    method: Literal["dpo", "orpo", "kto", "grpo", "ppo"]
+    reference: Literal["copy", "shared", "none"] | None = None
+    generations: Count | None = None
+
+
 class Training(Document):
-    """One training step."""
+    """One training step.
+
+    `sequence_chunks`: pieces of the sequence that the feed-forward part runs on one after the other.
+    `recompute_budget_frac`: share of the activations that a compiler may keep (`activation_memory_budget`).
+    """
 
     micro_batch: Count = 1
     gradient_accumulation: Count = 1
@@ -203,6 +219,9 @@ class Training(Document):
     checkpoint_partitioned: bool = False
     checkpoint_reentrant: bool | None = None
     activation_offload: bool = False
+    sequence_chunks: Count | None = None
+    recompute_budget_frac: Share | None = None
+    alignment: Alignment | None = None
     precision: Precision = Precision()
     optimizer: Optimizer = Optimizer()
 

@@ -13,7 +13,9 @@ from planner.moments import fullest
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
+from planner.training_alignment import alignment_entries
 from planner.training_backward import backward_moments
+from planner.training_bubble import waiting_entries
 from planner.training_cache import cache_entry, hidden_bytes
 from planner.training_flat import flat_gradient_entries
 from planner.training_gather import is_second
@@ -70,7 +72,7 @@ def training_ledgers(
     made: dict[tuple[object, ...], Ledger] = {}
     ledgers = []
     for share in shares:
-        division, load = (share.tensor, share.context, share.shard), _load(share)
+        division, load = (share.tensor, share.context, share.shard), _load(share, scenario)
         if division not in setups:
             setups[division] = setup_for(share, scenario, model)
         if load not in made:
@@ -79,11 +81,12 @@ def training_ledgers(
     return tuple(ledgers)
 
 
-def _load(share: Share) -> tuple[object, ...]:
+def _load(share: Share, scenario: Scenario) -> tuple[object, ...]:
     """All of a share that its ledger depends on; equal stages on equal cards have equal ledgers."""
     layers = (*map(id, share.layers), None, *map(id, share.encoder_layers))
     card = share.gpu.id, share.device.memory_bytes, share.device.free_bytes
-    ends = share.num_stages, share.holds_embedding, share.holds_head, share.in_flight
+    stage = share.stage if scenario.parallel.pipeline_schedule == "zero_bubble" else 0
+    ends = share.num_stages, share.holds_embedding, share.holds_head, share.in_flight, stage
     return *card, *ends, share.tensor, share.data, share.context, share.shard, share.replica, layers
 
 
@@ -113,6 +116,8 @@ def _ledger(
         *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
         *old_leaf(step),
+        *waiting_entries(step),
+        *alignment_entries(step, scenario, tensors),
         *qat_entries(step, scenario),
         *held_logits(step),
         *flat_gradient_entries(step),

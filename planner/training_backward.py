@@ -168,7 +168,9 @@ class _Working:
 
 
 def _working_layer(step: Step, kind: Kind) -> _Working:
-    again = step.setup.checkpointed or step.setup.training.checkpointing in SELECTIVE
+    again = (
+        step.setup.checkpointed or step.setup.training.checkpointing in SELECTIVE or step.setup.keeps_frac < 1
+    )
     name = "recomputed_layer" if again else "saved_activations"
     return _Working(layer_entries(step, kind, 1, BACKWARD, name), layer_gradients(step, kind))
 
@@ -190,7 +192,7 @@ def _at_last_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry
         inside = layer_gradients(step, step.largest, counted=1)
         others = softmax_again(step, step.largest, counted=1), scores_held(step, step.largest, counted=1)
         return [*around, *again, *fullest((inside, stepped_gradient(step, step.largest), *others))]
-    if kind == "selective_op":
+    if kind == "selective_op" or setup.keeps_frac < 1:
         again = again_entries(step, step.largest, BACKWARD)
     elif kind == "selective_attention":
         around += cast_entries(step, BACKWARD)
@@ -258,7 +260,8 @@ def _at_experts(step: Step, around: list[Entry], others: list[Entry], once: list
     group = layer_entries(step, kind, together, BACKWARD, "recomputed_layer") if together else []
     last = [*around, *once, *group, *kept, *_gradients_above(step, experts)]
     held = [stored] if setup.checkpointed and checkpoint_interval(setup) == 1 and routed[0] else []
-    first = [*others, *once, *kept, *held, *gradients_so_far(step, max(0, above + experts))]
+    cache = kept_cache(step, BACKWARD, but_first=True)
+    first = [*others, *once, *cache, *kept, *held, *gradients_so_far(step, max(0, above + experts))]
     around_units = [*gathered_entries(step, 1, BACKWARD), *unit_gradient_entries(step, BACKWARD)]
     return [[*last, *fresh, *counted, *around_units], [*first, *fresh, *inside, *around_units]]
 

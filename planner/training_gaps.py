@@ -29,6 +29,9 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
         (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
         (training.checkpointing == "selective_op", "training.checkpointing", "selective_op_as_none"),
         (bool(training.checkpoint_modules), "training.checkpoint_modules", "ignored"),
+        (training.alignment is not None, "training.alignment", "time_of_one_model"),
+        ((training.sequence_chunks or 1) > 1, "training.sequence_chunks", "time_without_it"),
+        ((training.recompute_budget_frac or 1) < 1, "training.recompute_budget_frac", "time_without_it"),
         (training.packing == "none", "training.packing", "padded_to_sequence_length"),
     )
     return [
@@ -56,10 +59,7 @@ def _adapter_gaps(scenario: Scenario) -> list[Gap]:
 
 def _parallel_gaps(scenario: Scenario) -> list[Gap]:
     parallel = scenario.parallel
-    checks = (
-        (parallel.pipeline_schedule == "zero_bubble", "parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
-        (parallel.offload.parameters != "none", "parallel.offload.parameters", "buffers_ignored"),
-    )
+    checks = ((parallel.offload.parameters != "none", "parallel.offload.parameters", "buffers_ignored"),)
     return [(field, code) for applies, field, code in checks if applies]
 
 

@@ -27,6 +27,8 @@ from planner.units import ceil_div
 
 SCORES = "g*b*n*s*s - t*y"
 STREAM = "t*k*h*r"
+SHARED_FIRST: Final = frozenset({"qwen2_moe", "qwen3_next"})
+"""Model types whose shared expert runs before the routed ones, so that its backward pass comes after theirs."""
 HOLDS_SCORES: Final = frozenset({"bloom"})
 NAMES_PARTS: Final = frozenset({"stablelm"})
 NORM_TENSORS: Final = 5
@@ -227,29 +229,31 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
             wide, others = max(wide, backward), [f"t*({NORM_TENSORS * 4}*h + z)"]
     if kind.form.score_gradients:
         wide, others = max(wide, _scores(step, kind, symbols)), [*others, SCORES]
-    if step.setup.checkpointed and (found := transient(step, kind)) is not None:
+    if step.setup.checkpointed and not kind.form.piece and (found := transient(step, kind)) is not None:
         wide, others, more = max(wide, found[0]), [*others, "t*(p*i + o*h)"], found[2]
         symbols |= {name: more[name] for name in ("p", "o")} | {"i": more["i"]}
-    if step.setup.checkpointed and (again := at_up_projection(step, kind)) is not None:
+    cut = bool(kind.form.piece)
+    if step.setup.checkpointed and not cut and (again := at_up_projection(step, kind)) is not None:
         wide, others = max(wide, again[0]), [*others, again[1]]
         symbols |= again[2]
-    for amount_of, formula_of, named in unpacked(step, kind):
+    for amount_of, formula_of, named in () if cut else unpacked(step, kind):
         wide, others = max(wide, amount_of), [*others, formula_of]
         symbols |= named
     if others:
         return [
             _layer_gradients(amount + wide, f"ceil({stream} + max({formula}, {', '.join(others)}))", symbols)
         ]
-    return [_layer_gradients(amount + wide, "ceil(t*(k*h*r + c*i*e))", symbols)]
+    return [_layer_gradients(amount + wide, f"ceil({STREAM} + {formula})", symbols)]
 
 
 def at_experts(step: Step, kind: Kind) -> Kind:
     """The layer as it is when the gradient of its stacked up projections comes (`aten::_grouped_mm`'s backward).
 
-    Of what it had kept the experts' part behind their input, and the shared experts', are gone.
+    Of what it had kept the experts' part behind their input is gone, and the shared experts' if they ran after them.
     """
     e = expert_bytes(step.setup)
-    terms = {x: c for x, c in kind.form.terms.items() if x not in {"xi", "si"}} | {"xh": e}
+    gone = {"xi"} if step.model.model_type in SHARED_FIRST else {"xi", "si"}
+    terms = {x: c for x, c in kind.form.terms.items() if x not in gone} | {"xh": e}
     return replace(kind, count=1, form=replace(kind.form, terms=terms, between=None))
 
 
@@ -305,8 +309,8 @@ def stepped_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
 def mlp_gradients(step: Step, kind: Kind) -> list[Entry]:
     """The feed-forward part's moment alone, where the attention's scores are made again later."""
     amount, symbols = _stream(step, kind)
-    wide, _ = _product(step, kind, symbols)
-    return [_layer_gradients(amount + wide, "ceil(t*(k*h*r + c*i*e))", symbols)]
+    wide, formula = _product(step, kind, symbols)
+    return [_layer_gradients(amount + wide, f"ceil({STREAM} + {formula})", symbols)]
 
 
 def score_gradients(step: Step, kind: Kind) -> list[Entry]:
@@ -333,6 +337,10 @@ def _product(step: Step, kind: Kind, symbols: dict[str, int | float]) -> tuple[f
         c = exact(c - _read_by_adapter(step.setup, kind))
     i, e = exact(inner_width(step, kind)), step.setup.product_bytes
     symbols |= {"c": c, "i": i, "e": e}
+    if kind.form.piece:
+        f, d = step.setup.chunks, exact(per_token(kind.form.piece, kind.form.widths))
+        symbols |= {"f": f, "d": d}
+        return symbols["t"] * (c * i * e + d) / f, "t*(c*i*e + d)/f"
     return c * symbols["t"] * i * e, "c*t*i*e"
 
 

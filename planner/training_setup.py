@@ -10,7 +10,7 @@ from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
 from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
-from planner.scenario import Adapter, Optimizer, Parallel, Scenario, Training
+from planner.scenario import Adapter, Alignment, Optimizer, Parallel, Scenario, Training
 
 STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 
@@ -18,6 +18,8 @@ STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 REENTRANT: Final = frozenset({"generic", "hf_trainer"})
 """Runtimes that follow transformers' default, by its version."""
 
+PAIRED: Final = frozenset({"dpo", "orpo"})
+"""Methods whose batch counts pairs: the chosen and the rejected completion are rows of their own."""
 NORMS_FIRST: Final = frozenset({"bloom"})
 """Model types with a layer norm after the embedding, which autocast runs in fp32."""
 NO_CACHE_BY_DEFAULT: Final = frozenset({"mpt"})
@@ -122,6 +124,18 @@ class Setup:
         return self.residual_bytes if self.quantized_base and self.autocast else self.compute_bytes
 
     @property
+    def keeps_frac(self) -> float:
+        """Share of the activations that a compiler may keep; 1 where it decides by itself."""
+        budget = self.training.recompute_budget_frac
+        return budget if budget is not None and self.compiled and not self.checkpointed else 1.0
+
+    @property
+    def chunks(self) -> int:
+        """Pieces of the sequence that the feed-forward part runs on."""
+        own = self.megatron or self.runtime == "litgpt"
+        return 1 if own else self.training.sequence_chunks or 1
+
+    @property
     def quantized_base(self) -> bool:
         """Whether the frozen base is packed."""
         return self.base in QUANTIZED
@@ -158,6 +172,7 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     replicated = adapter is not None and "lora_attention" in (training.kernels or ()) and zero >= 3
     trained = 1 if replicated else share.shard
     keeps, checkpointed = scenario.runtime.name == "generic", training.checkpointing in {"full", "every_k"}
+    batch = training.micro_batch * rows_per_batch(training.alignment)
     return Setup(
         runtime=scenario.runtime.name,
         version=_numbers(scenario.runtime.version),
@@ -165,10 +180,10 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         training=training,
         parallel=parallel,
         adapter=adapter,
-        batch=training.micro_batch,
+        batch=batch,
         sequence=sequence,
-        tokens=training.micro_batch * sequence,
-        target_tokens=training.micro_batch * target,
+        tokens=batch * sequence,
+        target_tokens=batch * target,
         param_bytes=param,
         compute_bytes=compute,
         residual_bytes=_residual_bytes(model, param, compute, autocast=autocast),
@@ -200,6 +215,11 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def rows_per_batch(alignment: Alignment | None) -> int:
+    """Rows of the model's input for one of a micro-batch: preferences come as pairs."""
+    return 2 if alignment is not None and alignment.method in PAIRED else 1
 
 
 def _residual_bytes(model: ModelSpec, param: int, compute: int, *, autocast: bool) -> int:

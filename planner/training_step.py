@@ -296,6 +296,7 @@ def _layer_entries(
     kept: tuple[tuple[str, PerToken], ...],
 ) -> list[Entry]:
     setup, form, tokens = step.setup, kind.form, step.setup.batch * kind.sequence
+    scores = layers * setup.keeps_frac if name == "saved_activations" else layers
     reference = "activations_megatron" if setup.megatron else "activations_eager"
     bodies = [
         item(
@@ -312,8 +313,8 @@ def _layer_entries(
     return [
         *bodies,
         *_cross_keys(step, form, layers, phases, name),
-        *_scores(step, kind, layers, phases, name),
-        *_cross_scores(step, kind, layers, phases, name),
+        *_scores(step, kind, scores, phases, name),
+        *_cross_scores(step, kind, scores, phases, name),
     ]
 
 

@@ -44,6 +44,11 @@ def _method(question: Question) -> str:
     return "" if adapter is None else adapter.method
 
 
+def _writes(question: Question) -> bool:
+    alignment = question.training.alignment
+    return alignment is not None and alignment.method in {"grpo", "ppo"}
+
+
 def _offloads(question: Question) -> bool:
     offload = question.parallel.offload
     return any(where != "none" for where in (offload.parameters, offload.gradients, offload.optimizer))
@@ -92,6 +97,14 @@ TRAINING_RULES: Final = (
         lambda q: q.training.checkpointing in {"every_k", "full"},
     ),
     Rule(("training.checkpoint_partitioned",), "tensor_is_one", lambda q: q.parallel.tensor > 1),
+    Rule(("training.sequence_chunks",), "not_this_runtime", _not_runtime("megatron_lm", "litgpt")),
+    Rule(("training.recompute_budget_frac",), "not_compiled", lambda q: bool(q.resolved.runtime.compile)),
+    Rule(
+        ("training.recompute_budget_frac",),
+        "checkpointing",
+        lambda q: q.training.checkpointing not in {"every_k", "full"},
+    ),
+    Rule(("training.alignment.generations",), "alignment_method", _writes),
     Rule(("training.optimizer.rank",), "optimizer", lambda q: q.training.optimizer.name == "galore"),
     Rule(
         ("training.decoder_sequence_length",),

@@ -57,7 +57,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     if layer.attention.kind is not AttentionKind.NONE:
         parts += _attention(view, eager=eager)
     if layer.mlp.kind is not MlpKind.NONE and not _feeds_untrained(view):
-        parts += feed(view)
+        parts += _feed_kept(view)
     parts.append(_read_twice(view))
     widths = widths_of(layer, model, setup)
     if setup.adapter is not None and setup.adapter.method == "dora":
@@ -74,6 +74,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         return LayerForm(
             total, widths, 0, 0,
             masks=masks, adapter_masks=adapter_masks(view), between=between, again=again, ends=ends,
+            piece=_feed_inside(view),
         )  # fmt: skip
     e, upcast, dropout = setup.compute_bytes, upcasts_softmax(model, setup), bool(setup.training.dropout)
     return LayerForm(
@@ -91,7 +92,20 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
         again=again,
         behind=add(_after_softmax(view), scaled(ends, -1)),
         ends=ends,
+        piece=_feed_inside(view),
     )
+
+
+def _feed_kept(view: View) -> list[Terms]:
+    """What the feed-forward part keeps: its input alone where each piece of the sequence is computed again."""
+    return feed(view) if view.setup.chunks == 1 else [{"h": view.norm_output_bytes}]
+
+
+def _feed_inside(view: View) -> Terms:
+    """What it keeps of the piece in work."""
+    if view.setup.chunks == 1 or view.layer.mlp.kind is MlpKind.NONE:
+        return {}
+    return {x: c for x, c in add(*feed(view)).items() if x != "h"}
 
 
 def _last_norm(view: View) -> Terms:
@@ -108,7 +122,7 @@ def _after_softmax(view: View) -> Terms:
     _, out_sites = view.adapted(Part.ATTENTION)
     parts = [scaled(norm_terms(model, view.setup, view.residual), _later_norms(view))]
     if layer.mlp.kind is not MlpKind.NONE and not _feeds_untrained(view):
-        parts += [*feed(view), _read_twice(view)]
+        parts += [*_feed_kept(view), _read_twice(view)]
     reads, _ = view.linears(Part.ATTENTION)
     fused = len(reads) == 1 and layer.attention.kind is not AttentionKind.MLA
     e, copied = view.setup.product_bytes, view.setup.batch > 1
@@ -177,6 +191,10 @@ def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | 
         total: What it keeps without checkpointing.
         widths: Its widths; the one of kept products (`m`) is added.
     """
+    share = view.setup.keeps_frac
+    if share < 1:
+        stored: Terms = {view.residual: view.setup.residual_bytes}
+        return add(scaled(total, share), scaled(stored, 1 - share))
     if view.layer.attention.kind in RECURRENT:
         return None
     match view.setup.training.checkpointing:

@@ -38,6 +38,7 @@ class LayerForm:
         again: What that backward pass then makes again.
         behind: What is kept by all that follows the softmax: gone when the backward pass comes to it.
         ends: What the norm after the feed-forward part keeps: gone first of all.
+        piece: What the feed-forward part keeps of each token of the piece in work, where the sequence is cut for it.
     """
 
     terms: Terms
@@ -54,6 +55,7 @@ class LayerForm:
     again: Terms = field(default_factory=dict)
     behind: Terms = field(default_factory=dict)
     ends: Terms = field(default_factory=dict)
+    piece: Terms = field(default_factory=dict)
 
     @cached_property
     def kept_between(self) -> tuple[tuple[str, PerToken], ...]:

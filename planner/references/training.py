@@ -31,7 +31,9 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/optimizer/optimizer.py",
     ),
     "zero_bubble": _paper(
-        "Zero Bubble Pipeline Parallelism", "section 2, table 1: ZB-H1, memory of the weights' own pass", "2401.10241"
+        "Zero Bubble Pipeline Parallelism",
+        "section 2, table 1: ZB-H1, memory of the weights' own pass",
+        "2401.10241",
     ),
     "sequence_chunks": _paper(
         "Mini-Sequence Transformer", "section 3: feed-forward part in pieces of the sequence", "2407.15892"
@@ -42,10 +44,14 @@ REFERENCES: dict[str, Reference] = {
         "https://pytorch.org/blog/activation-checkpointing-techniques/",
     ),
     "reference_model": _paper(
-        "Direct Preference Optimization", "section 4: a frozen reference policy beside the trained one", "2305.18290"
+        "Direct Preference Optimization",
+        "section 4: a frozen reference policy beside the trained one",
+        "2305.18290",
     ),
     "reward_and_value": _paper(
-        "Training language models to follow instructions", "section 3.5: reward and value models", "2203.02155"
+        "Training language models to follow instructions",
+        "section 3.5: reward and value models",
+        "2203.02155",
     ),
     "rollouts": _paper("DeepSeekMath", "section 4.1: a group of completions per question", "2402.03300"),
     "format_fp32": _paper("Mixed Precision Training", "section 3", "1710.03740"),

@@ -182,7 +182,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         storage = self._add(untyped, tensor, func.name().partition(".")[0])
         if self.phase == "backward" and self._modules:
             storage.detail = RECOMPUTED
-        if storage.op == "aten::_to_copy" and self._is_parameter(args[0]):
+        if storage.op == "aten::_to_copy" and self._is_parameter(args[0]) and args[0].is_floating_point():
             storage.detail = CAST
 
     def _is_parameter(self, tensor: Any) -> bool:

@@ -16,6 +16,7 @@ from benchmarks.bands import (
     interval,
     layer_ratios,
     ratios,
+    unseen,
     widths,
     write,
 )
@@ -76,7 +77,32 @@ def test_a_runtime_needs_enough_runs_of_its_own() -> None:
     few, enough = [1.1] * (MIN_ROWS - 1), [1.1] * MIN_ROWS
     assert ("torchtune", "lora") not in factors(runs(few))
     assert ("torchtune", "lora") in factors(runs(enough))
-    assert ("*", "lora") in factors(runs(few))
+    assert set(factors(runs(few))) == {("*", "train")}
+
+
+def test_a_task_speaks_for_the_next_source_where_many_have_been_seen() -> None:
+    def sources(number: int) -> list[Ratio]:
+        return [ratio for i in range(number) for ratio in runs([1.1], family=f"f{i}")]
+
+    assert ("*", "lora") not in factors(sources(MIN_ROWS - 1))
+    assert ("*", "lora") in factors(sources(MIN_ROWS))
+
+
+def test_a_band_for_sources_not_seen_holds_as_many_of_their_runs_as_it_says() -> None:
+    """300 draws of ten sources with levels of their own, and runs of an eleventh."""
+    chance = random.Random(11)  # noqa: S311 - a repeatable draw, not a secret
+
+    def source(name: str) -> list[Ratio]:
+        level = chance.gauss(0, 0.1)
+        return runs([math.exp(chance.gauss(level, 0.05)) for _ in range(chance.choice((5, 50)))], family=name)
+
+    inside = total = 0
+    for _ in range(300):
+        low, high = unseen([ratio for i in range(10) for ratio in source(f"f{i}")])
+        new = source("new")
+        inside += sum(low <= ratio.value <= high for ratio in new) / len(new)
+        total += 1
+    assert 0.82 <= inside / total <= 0.95
 
 
 def test_training_and_serving_are_kept_apart() -> None:
@@ -87,7 +113,7 @@ def test_training_and_serving_are_kept_apart() -> None:
 
 def test_a_large_source_does_not_decide_for_the_rest() -> None:
     large = runs([1.01] * 500, family="large")
-    small = [r for i in range(4) for r in runs([1.5] * 3, family=f"small{i}")]
+    small = [r for i in range(8) for r in runs([1.5] * 3, family=f"small{i}")]
     assert factors([*large, *small])["*", "lora"] == pytest.approx(1.5)
 
 

@@ -17,10 +17,8 @@ LORA = {"task": "lora"}
         ({"training": {"precision": {"fp8": "rowwise"}}}, "training.precision.fp8"),
         ({"training": {"checkpointing": "selective_op"}}, "training.checkpointing"),
         ({"training": {"attention": "transformer_engine_unfused"}}, "training.attention"),
-        (
-            {"devices": 2, "parallel": {"pipeline": 2, "pipeline_schedule": "zero_bubble"}},
-            "parallel.pipeline_schedule",
-        ),
+        ({"training": {"alignment": {"method": "dpo"}}}, "training.alignment"),
+        ({"training": {"sequence_chunks": 4}}, "training.sequence_chunks"),
         ({**LORA, "adapter": {"method": "prefix", "virtual_tokens": 20}}, "adapter.method"),
         ({**LORA, "adapter": {"method": "boft"}}, "adapter.method"),
     ],

@@ -19,7 +19,6 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("training.checkpoint_modules", "ignored"),
     ("adapter.method", "prompt_activations_ignored"),
     ("adapter.method", "activations_as_lora"),
-    ("parallel.pipeline_schedule", "zero_bubble_as_1f1b"),
     ("parallel.offload.parameters", "buffers_ignored"),
     ("model", "recurrent_layers_approximated"),
     ("model", "encoder_activations_approximated"),
