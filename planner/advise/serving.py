@@ -21,6 +21,7 @@ def serving_changes(document: Document, plan: Plan) -> Iterator[Change]:
         plan: Its answer.
     """
     yield from _growth(document, plan.resolved, plan.model.max_position_embeddings)
+    yield from _narrower(document, plan.resolved)
     yield from _savings(document, plan.resolved)
     yield from _wider(document, plan.resolved)
 
@@ -35,6 +36,20 @@ def _growth(document: Document, asked: Scenario, longest: int | None) -> Iterato
     if context is not None and (longest is None or context * 2 <= longest):
         longer = context * 2
         yield change(document, "double_context", {"serving.max_model_len": longer}, grows=True, size=longer)
+
+
+def _narrower(document: Document, asked: Scenario) -> Iterator[Change]:
+    """Half of the equal cards: half the tensor-parallel ranks, or half the devices that layers are split over."""
+    rows, tensor = asked.hardware.devices, asked.parallel.tensor
+    if len(rows) != 1 or rows[0].count % 2 or asked.serving.tensor_split or asked.serving.expert_layers:
+        return
+    half = rows[0].count // 2
+    values: dict[str, int] = {"hardware.devices.0.count": half}
+    if asked.runtime.name not in LLAMA_FAMILY:
+        if tensor % 2:
+            return
+        values["parallel.tensor"] = tensor // 2
+    yield change(document, "half_cards", values, grows=True, cards=half)
 
 
 def _savings(document: Document, asked: Scenario) -> Iterator[Change]:

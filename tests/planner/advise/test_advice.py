@@ -166,6 +166,27 @@ def test_a_plan_with_room_is_told_what_it_pays_for_without_need() -> None:
     assert halved.card_time_frac == pytest.approx((1 + halved.time_frac) / 2 - 1)
 
 
+def test_a_server_with_room_is_told_of_fewer_cards() -> None:
+    document = question(
+        "h100-sxm-80gb",
+        4,
+        task="serve",
+        model={"id": "meta-llama/Llama-3.1-8B"},
+        runtime={"name": "vllm"},
+        training={},
+        serving={"max_model_len": 8192},
+        workload={"concurrency": 4},
+        parallel={"tensor": 4},
+    )
+    before, found = advice(document)
+    assert before.verdict is Verdict.FITS
+    halved = next(o for o in found if o.change.name == "half_cards")
+    assert halved.change.values == {"hardware.devices.0.count": 2, "parallel.tensor": 2}
+    assert halved.time_frac is not None
+    assert halved.card_time_frac is not None
+    assert halved.card_time_frac < halved.time_frac
+
+
 def test_without_rates_the_order_is_that_of_the_list() -> None:
     bare = replace(
         TABLES, constants={k: v for k, v in TABLES.constants.items() if not k.startswith("speed_")}
