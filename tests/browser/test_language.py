@@ -92,6 +92,6 @@ def test_no_page_clips_or_mixes_text(
     assert page.evaluate(CLIPPED) == []
     texts = page.evaluate(TEXTS)
     if locale == "en-US":
-        assert [text for text in texts if CJK.search(text)] == ["\u4e2d\u6587"][: int(width > 800)]
+        assert {text for text in texts if CJK.search(text)} <= {"\u4e2d\u6587"}
     else:
         assert [text for text in texts if ENGLISH.search(NAMES.sub("", text))] == []
