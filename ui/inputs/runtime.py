@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ui.inputs import alignment
 from ui.inputs.desk import Desk
 from ui.inputs.groups import folded
 from ui.inputs.precision import ATTENTION, CHECKPOINTING, LOSSES
@@ -49,6 +50,10 @@ def draw(desk: Desk) -> None:
             choice(desk, "training.checkpointing", CHECKPOINTING, group="checkpointing")
             choice(desk, "training.loss", LOSSES, group="loss")
             choice(desk, "runtime.allocator", ALLOCATORS, group="allocator")
+            auto = desk.words("field.no_default")
+            optional_number(desk, "training.sequence_chunks", placeholder=auto)
+            optional_fraction(desk, "training.recompute_budget_frac", placeholder=auto)
+            alignment.draw(desk)
         else:
             auto = desk.words("field.no_default")
             optional_number(desk, "serving.max_sequences", placeholder=auto)
