@@ -28,6 +28,8 @@ STEPS: Final = {
     "resale_percent": 5.0,
 }
 TERMS_IN_ROW: Final = 4
+ADDED: Final = "h200-sxm-141gb"
+"""The card of a new line."""
 
 
 def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> None:
@@ -50,8 +52,7 @@ def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> 
                 st.html(f'<div class="msg bad" role="alert">{text}</div>')
         if len(builds()) < MOST_BUILDS:
             with st.container(key="quiet_add_build"):
-                first = next(iter(gpu_labels()))
-                st.button(words("buy.add"), type="tertiary", key="buy_add", on_click=add_build, args=(first,))
+                st.button(words("buy.add"), type="tertiary", key="buy_add", on_click=add_build, args=(ADDED,))
 
 
 def _line(
