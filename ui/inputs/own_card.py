@@ -61,18 +61,20 @@ def draw_own_card(desk: Desk, path: str, place: str) -> None:
         )
         with right:
             _number(desk, f"{path}.card.memory_gib", words("field.device.card.memory_gib"))
-        with st.popover(
-            words("hardware.own.rates"),
-            type="tertiary",
-            key=f"ownrates_{path}",
-            help=words("hardware.own.rates_of", row=place),
+        with (
+            st.popover(
+                words("hardware.own.rates"),
+                type="tertiary",
+                key=f"ownrates_{path}",
+                help=words("hardware.own.rates_of", row=place),
+            ),
+            st.container(width=RATES_WIDTH_PX, gap="xsmall"),
         ):
-            with st.container(width=RATES_WIDTH_PX, gap="xsmall"):
-                _like(desk, path)
-                with st.grid(2, min_column_width=140, gap="xsmall"):
-                    for name in RATES:
-                        _number(desk, f"{path}.card.{name}", words(f"field.device.card.{name}"))
-                st.caption(words("hardware.own.note"))
+            _like(desk, path)
+            with st.grid(2, min_column_width=140, gap="xsmall"):
+                for name in RATES:
+                    _number(desk, f"{path}.card.{name}", words(f"field.device.card.{name}"))
+            st.caption(words("hardware.own.note"))
 
 
 def _like(desk: Desk, path: str) -> None:
