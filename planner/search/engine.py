@@ -120,7 +120,7 @@ class Engine:
         self._gaps = _gaps(question, model, tables)
         self._own = own_settings(question)
         self._lacks: dict[tuple[int, str], Issue | None] = {}
-        self._sound: dict[tuple[int, int], bool] = {}
+        self._sound: dict[tuple[int, int, bool], bool] = {}
         self._host: dict[tuple[int, int], int] = {}
 
     def best(self, rig: Rig) -> Best:
@@ -194,7 +194,7 @@ class Engine:
 
     def sound(self, key: Key) -> bool:
         """Whether the planner's checks find no error, and nothing it does not model beyond the question's own."""
-        known = key[0], key[1]
+        known = key[0], key[1], key[1] * key[2] < self.limits.sequences
         if known not in self._sound:
             variant = self.variants[key[0]]
             asked = self._on(variant.asked, key, "unknown", None)
@@ -295,9 +295,9 @@ class Engine:
         exists = grid.accumulation > 0
         order = np.where(exists, floors * (1 + PIPELINES_LATER * (pipeline - 1)), np.inf)
         best: tuple[Key, int] | None = None
-        for key in islice(self._in_order(grid, order, exists), NEAREST_TRIED):
-            if not self.sound(key) or not self._in_host(key, rig):
-                continue
+        in_order = self._in_order(grid, order, exists)
+        possible = (key for key in in_order if self.sound(key) and self._in_host(key, rig))
+        for key in islice(possible, NEAREST_TRIED):
             peak = self.memory.peak(key, rig.gpu)
             if best is None or peak < best[1]:
                 best = key, peak

@@ -101,6 +101,13 @@ def test_fp16_stands_in_where_a_card_has_no_bf16_and_nowhere_else() -> None:
     assert old.choice.scenario.training.precision.compute == "fp16"
 
 
+def test_a_step_inside_the_backward_pass_leaves_plans_without_accumulation() -> None:
+    asked = question(runtime="torchtune", training={"optimizer": {"name": "adamw", "in_backward": True}})
+    result = search(asked, (H100, L40S), TABLES, FEW)
+    assert result.found
+    assert {one.choice.settings["accumulation"] for one in result.found} == {1}
+
+
 def test_a_machine_with_more_cards_than_allowed_is_refused() -> None:
     result = search(question(), (H100,), TABLES, replace(FEW, most_cards=4))
     assert [one.reason for one in result.rejected] == [Fails.MOST_CARDS]
