@@ -1,6 +1,6 @@
 """References in the user's language: what we say of a place in a source is worded, what others wrote is not.
 
-The planner holds both in English; another language words `reference.where.<key>`, and `reference.title.<key>` for
+The planner holds both in English; another language words `citation.where.<key>`, and `citation.title.<key>` for
 the titles that are ours.
 """
 
@@ -49,5 +49,5 @@ def first_keys() -> dict[Reference, str]:
 
 
 def _worded(part: str, reference: Reference, english: str, words: Words) -> str:
-    key = f"reference.{part}.{first_keys().get(reference, '')}"
+    key = f"citation.{part}.{first_keys().get(reference, '')}"
     return words(key) if words.has(key) else english

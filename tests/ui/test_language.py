@@ -34,7 +34,7 @@ TAG = re.compile(r"</?([a-z]+)")
 MAY_BE_EMPTY = {"join.sentence"}
 
 
-OF_REFERENCES = "reference."
+OF_REFERENCES = "citation."
 """English says these in `planner.references`."""
 
 
@@ -59,10 +59,10 @@ def test_what_we_say_of_a_reference_is_worded(code: str) -> None:
     english = [
         key
         for reference, key in first_keys().items()
-        if ENGLISH.search(NAMES.sub("", reference.where)) and not words.has(f"reference.where.{key}")
+        if ENGLISH.search(NAMES.sub("", reference.where)) and not words.has(f"citation.where.{key}")
     ]
-    assert english == [], f"words are missing: reference.where.<key> in {code}.toml"
-    known = {f"reference.{part}.{key}" for key in REFERENCES for part in ("where", "title")}
+    assert english == [], f"words are missing: citation.where.<key> in {code}.toml"
+    known = {f"citation.{part}.{key}" for key in REFERENCES for part in ("where", "title")}
     assert [key for key in words.names(OF_REFERENCES) if key not in known] == []
     for reference, key in first_keys().items():
         assert sorted(NAMES.findall(where_of(reference, words))) == sorted(
