@@ -44,8 +44,9 @@ FOLDS: Final = 5
 
 TRAINING_START: Final = TrainingRates(
     product_frac=0.85, joule_per_tflop=0.35, low_joule_frac=0.7, expert_slow=0.4, attention_slow=1.5,
-    attention_slow_hopper=0.7, moved_scale=1.5, eager_scale=1.0, layer_s=2e-4, hop_s=5e-6, fabric_frac=0.7, pcie_frac=0.5, network_frac=0.6,
-    state_leak=0.1, step_scale=1.2, host_frac=0.6, host_optimizer_bytes_per_s=3e10,
+    attention_slow_hopper=0.7, moved_scale=1.5, eager_scale=1.0, layer_s=2e-4, hop_s=5e-6, fabric_frac=0.7,
+    pcie_frac=0.5, network_frac=0.6, state_leak=0.1, step_scale=1.2, host_frac=0.6,
+    host_optimizer_bytes_per_s=3e10,
 )  # fmt: skip
 SERVING_START: Final = ServingRates(
     read_frac=0.9, port_bytes=64, ggml_port=0.5, packed_slow=1.1, unpacked_slow=0.5, ggml_packed_slow=1.1,
