@@ -29,7 +29,7 @@ def draw(desk: Desk) -> None:
     )
     if shown == NONE:
         return
-    choice(desk, f"{PATH}.reference", REFERENCES, group="reference")
+    choice(desk, f"{PATH}.reference", REFERENCES, group="reference_model")
     if shown in WRITES:
         optional_number(desk, f"{PATH}.generations", placeholder=words("field.no_default"))
 
