@@ -37,16 +37,35 @@ def read_local(path: Path) -> Checkpoint:
 
 
 def _folder(path: Path) -> Checkpoint:
+    path, source = _snapshot(path), _cached_name(path) or path.resolve().name
     names = sorted(entry.name for entry in path.iterdir() if entry.is_file())
     safetensors = _safetensors_names(path, names)
     if safetensors:
-        return _safetensors(path, safetensors, path.resolve().name)
+        return _safetensors(path, safetensors, source)
     ggufs = [name for name in names if name.lower().endswith(".gguf")]
     if ggufs:
         return _gguf(path, pick_gguf(ggufs, "", path.name))
     if any(name.endswith((".bin", ".pt", ".pth")) for name in names):
         raise CheckpointError("only_pickles", given=str(path), allowed="safetensors, gguf")
     raise CheckpointError("no_weights", given=str(path), allowed="safetensors, gguf")
+
+
+def _cached_name(path: Path) -> str:
+    """The repository whose folder in the Hub's cache this is (`models--org--name`), "" if it is none."""
+    kind, _, name = path.name.partition("--")
+    return name.replace("--", "/", 1) if kind == "models" and (path / "snapshots").is_dir() else ""
+
+
+def _snapshot(path: Path) -> Path:
+    """The commit that such a folder's `main` means, else the newest one there; the folder itself if it is none."""
+    if not _cached_name(path):
+        return path
+    commits = sorted((path / "snapshots").iterdir(), key=lambda found: found.stat().st_mtime)
+    main = path / "refs" / "main"
+    named = path / "snapshots" / main.read_text(encoding="utf-8").strip()[:64] if main.is_file() else None
+    if named is not None and named in commits:
+        return named
+    return commits[-1] if commits else path
 
 
 def _file(path: Path) -> Checkpoint:

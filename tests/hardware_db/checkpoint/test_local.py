@@ -46,6 +46,19 @@ def test_a_folder_of_safetensors(tmp_path: Path) -> None:
     assert tally(found) == {("embedding", "fp16", False): 9_600, ("experts", "int8", False): 128}
 
 
+def test_a_folder_of_the_hubs_cache(tmp_path: Path) -> None:
+    home = tmp_path / "models--org--name"
+    for commit, size in (("aaa", 2), ("bbb", 4)):
+        (home / "snapshots" / commit).mkdir(parents=True)
+        tensors: dict[str, np.ndarray[Any, Any]] = {"lm_head.weight": np.zeros(size, np.float16)}
+        save_file(tensors, home / "snapshots" / commit / "model.safetensors")
+    assert read_checkpoint(str(home)).total_bytes in {4, 8}
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("aaa", encoding="utf-8")
+    found = read_checkpoint(str(home))
+    assert (found.source, found.total_bytes) == ("org/name", 4)
+
+
 def test_a_gguf_reads_as_the_library_reads_it(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "a.gguf")
     ours, theirs = read_checkpoint(str(path)), gguf.GGUFReader(path)
