@@ -96,7 +96,7 @@ def test_a_band_for_sources_not_seen_holds_as_many_of_their_runs_as_it_says() ->
         level = chance.gauss(0, 0.1)
         return runs([math.exp(chance.gauss(level, 0.05)) for _ in range(chance.choice((5, 50)))], family=name)
 
-    inside = total = 0
+    inside, total = 0.0, 0
     for _ in range(300):
         low, high = unseen([ratio for i in range(10) for ratio in source(f"f{i}")])
         new = source("new")

@@ -14,6 +14,7 @@ from planner.scenario import Scenario
 from profiler import findings as looked_at
 from profiler.kept import KeptError, KeptRuns, kept_from
 from profiler.report_parts import Communication, RankFigures, StepMemory
+from tests.ui.conftest import html
 from tests.ui.measure_cases import GIB, on_a_card, planned, report_of, tiny
 from ui import kept_runs, limits
 from ui.answers import answer, tables
@@ -161,7 +162,7 @@ def test_a_result_is_kept_listed_and_removed_on_the_page() -> None:
     assert not test.exception
     (run,) = KeptRuns().list()
     assert run.name == "<b>mine</b>"
-    assert any("&lt;b&gt;mine" in html.value for html in test.get("html"))
+    assert "&lt;b&gt;mine" in html(test)
     test.button(key=f"measure_kept_remove_{run.id}").click().run()
     assert not test.exception
     assert KeptRuns().list() == ()
