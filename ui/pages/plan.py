@@ -26,6 +26,7 @@ from ui.moves import draw_moves
 from ui.numbers import DASH, gib1, gib2, percent, ranges, whole
 from ui.padding import draw_padding
 from ui.pages.frame import Frame, draw_form, plot, take_in
+from ui.recompute import draw_recompute
 from ui.requests.panel import draw_requests
 from ui.share import draw_share
 from ui.speed.panel import draw_speed
@@ -84,6 +85,7 @@ def draw() -> None:
             draw_elastic(frame.document)
             draw_trial(frame.document)
             draw_padding(frame.document)
+            draw_recompute(frame.document)
         if plan.serving is not None:
             draw_requests(frame.document)
             draw_flags(plan, words)
