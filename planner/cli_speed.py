@@ -7,6 +7,7 @@ from typing import Any, Final
 from planner.cli_report import table
 from planner.hardware import Tables
 from planner.plan_types import Plan
+from planner.throughput.draft_speed import DraftSpeed, draft_speeds
 from planner.throughput.network_need import network_need
 from planner.throughput.serving_speed import ServingSpeed, serving_speed
 from planner.throughput.training_speed import TrainingSpeed, training_speed
@@ -63,6 +64,7 @@ def speed_lines(plan: Plan, found: TrainingSpeed | ServingSpeed, tables: Tables)
         yield from _training(plan, found, tables)
     else:
         yield from _serving(found)
+        yield from _drafts(draft_speeds(plan, tables))
     yield from (f"No time: {_lacking(item)} is not in the tables." for item in found.missing)
 
 
@@ -96,6 +98,17 @@ def _serving(found: ServingSpeed) -> Iterator[str]:
         load = found.load
         yield f"No lengths are given: {load.prompt_tokens:,.0f} tokens in, {load.output_tokens:,.0f} out stand in."
     yield from _parts(found.parts)
+
+
+def _drafts(drafts: Sequence[DraftSpeed]) -> Iterator[str]:
+    if not drafts:
+        return
+    yield f"With {drafts[0].drafted} drafted at a time, by the share accepted (no one can tell it beforehand):"
+    rows = [
+        (f"{row.accepted_frac:.0%}", f"{row.tokens:.2f}", _seconds(row.token_s), f"{row.gain:.2f} x")
+        for row in drafts
+    ]
+    yield from table(("accepted", "tokens a check", "next token", "against no draft"), rows)
 
 
 def _parts(parts: Sequence[Part]) -> Iterator[str]:

@@ -30,6 +30,8 @@ GGML: Final = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
 FULL_FORMATS: Final = frozenset({"bf16", "fp16", "fp32", "f16", "f32"})
 NATIVE_FORMATS: Final = {"fp8": "fp8", "nvfp4": "fp4", "int8": "int8", "mxfp4": "fp4"}
 """Weight formats whose products run at their own rate where the card has one; others are unpacked to 16 bit."""
+UNREAD: Final = frozenset({"rope_cache", "draft_weights", "weights_allocator_tail"})
+"""Entries beside the weights that a step of the model itself reads; a draft has steps of its own."""
 TILE_ROWS: Final = 64
 SMALL_TILE_ROWS: Final = 16
 SIXTEEN: Final = 16
@@ -270,7 +272,7 @@ def weight_reads(ledger: Ledger, server: Server) -> tuple[float, float]:
     dense = experts = embedding = head = 0.0
     scale = named_scale(server.weights)
     for entry in ledger.entries:
-        if entry.category is not Category.WEIGHTS or entry.name == "rope_cache":
+        if entry.category is not Category.WEIGHTS or entry.name in UNREAD:
             continue
         if "expert" in entry.name and "shared" not in entry.name:
             experts += entry.bytes * scale

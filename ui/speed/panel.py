@@ -7,6 +7,7 @@ import streamlit as st
 
 from planner.plan_types import Plan
 from planner.references import REFERENCES
+from planner.throughput.draft_speed import DraftSpeed, draft_speeds
 from planner.throughput.network_need import network_need
 from planner.throughput.serving_speed import ServingSpeed, serving_speed, speed_by_concurrency
 from planner.throughput.training_speed import TrainingSpeed, training_speed
@@ -69,6 +70,9 @@ def _serving(plan: Plan, words: Words) -> None:
     st.html(f'<div class="p">{wording.serving_sentence(found, words)}</div>')
     if found.missing:
         _lacking(found.missing, words)
+    drafts = draft_speeds(plan, tables())
+    if drafts:
+        st.html(draft_table(drafts, words))
     st.html(f'<div class="p m">{wording.foot(found.tokens_band or found.tpot_band, words)}</div>')
     with st.expander(words("speed.table.by_concurrency"), key="speed_concurrency"):
         st.html(concurrency_table(plan, found, words))
@@ -100,6 +104,21 @@ def concurrency_table(plan: Plan, found: ServingSpeed, words: Words) -> Safe:
     speeds = speed_by_concurrency(plan, tables(), numbers)
     rows = [_row(n, speed, words) for n, speed in zip(numbers, speeds, strict=True)]
     return parts.table(head, rows, name=words("speed.table.by_concurrency"))
+
+
+def draft_table(drafts: Sequence[DraftSpeed], words: Words) -> Safe:
+    """What the draft brings by the share of its tokens that is accepted."""
+    head = [words(f"speed.column.{name}") for name in ("accepted", "yield", "next", "gain")]
+    rows = [
+        [
+            percent(row.accepted_frac),
+            f"{row.tokens:.2f}",
+            wording.seconds(row.token_s, words),
+            words("speed.gain", value=f"{row.gain:.2f}"),
+        ]
+        for row in drafts
+    ]
+    return parts.table(head, rows, name=words("speed.table.draft"))
 
 
 def _row(number: int, speed: ServingSpeed, words: Words) -> list[str]:
