@@ -56,7 +56,7 @@ def row(point: Point, words: Words) -> list[str]:
     """One amount of recomputation."""
     name = point_name(point, words)
     way = words.html(f"recompute.way.{point.way}")
-    at_most = "" if point.step_s is None or point.way == "layers" else words("recompute.at_most")
+    at_most = words("recompute.at_most") if point.kept_frac is not None and point.kept_frac < 1 else ""
     time = (
         DASH if point.step_s is None else words("recompute.time", most=at_most, seconds=f"{point.step_s:.3g}")
     )
