@@ -322,7 +322,7 @@ def _left_line(reason: Fails, group: Sequence[Offer], words: Words) -> Safe:
 
 def _names(names: Sequence[str], words: Words) -> str:
     unique = list(dict.fromkeys(names))
-    listed = ", ".join(unique[:MOST_NAMES])
+    listed = words.listed(unique[:MOST_NAMES])
     if len(unique) > MOST_NAMES:
         return words("cost.reason.more", names=listed, n=whole(len(unique) - MOST_NAMES))
     return listed
