@@ -53,7 +53,7 @@ Blackwell."""
 LATENT_WORKSPACE: Final = 64 * 1024
 """Most cached tokens that latent attention gathers at once (`MLACommonMetadataBuilder`)."""
 
-EXPERT_CHUNK: Final = 32 * 1024
+EXPERT_CHUNK: Final = 1 << 15
 """Tokens that fused experts work on at once (`VLLM_FUSED_MOE_CHUNK_SIZE`)."""
 
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
@@ -218,9 +218,7 @@ def activation_entry(
     latent = next((la.attention for la in share.layers if la.attention.kind is AttentionKind.MLA), None)
     if latent is not None and version_of(scenario) >= NO_LATENT_CACHE:
         forward = f"{forward} + K*D*w"
-        pages = max(
-            8 * asked.longest_tokens, 4 * asked.max_sequences * (scenario.serving.block_size or 16)
-        )
+        pages = max(8 * asked.longest_tokens, 4 * asked.max_sequences * (scenario.serving.block_size or 16))
         symbols = (*symbols, ("K", min(pages, LATENT_WORKSPACE)))
         symbols = (*symbols, ("D", latent.kv_lora_rank + latent.qk_rope_head_dim))
     return entry(

@@ -24,8 +24,8 @@ WRONG = {
         "card nor how prompts were cut is told; all linears in 8 bit and whole prompts are assumed: 106,608 tokens"
     ),
     ("J047", "kv_pool_bytes"): (
-        "the log is worded as the first engine's, with 2.51 GiB of activations: 256 sequences at once; told are neither "
-        "engine nor length, and the second engine of 0.8.3 takes 1024 sequences, whose logits alone are 5.0 GiB"
+        "the log is worded as the first engine's, with 2.51 GiB of activations: 256 sequences at once; neither "
+        "engine nor length is told, and the second engine of 0.8.3 takes 1024 sequences: logits of 5.0 GiB"
     ),
 }
 """Answers that are wrong today, and why."""
