@@ -9,7 +9,13 @@ from planner.hardware import Gpu, Tables, has_gpu
 from planner.issues import Issue
 from planner.scenario import OwnCard, Scenario
 
-NEEDS = {"bf16": (8, 0), "fp8": (8, 9), "nvfp4": (10, 0)}
+NEEDS = {
+    "bf16": (8, 0),
+    "fp8": (8, 9),
+    "nvfp4": (10, 0),
+    "sparse24_bf16": (8, 0),
+    "sparse24_fp8": (8, 9),
+}
 """Least CUDA compute capability with tensor-core support of a format."""
 FLASH_NEEDS = (8, 0)
 CARD_SLACK_FRAC = 0.05

@@ -75,6 +75,8 @@ _ENGINE_FORMATS: Final = (
     ),
     WeightFormat(id="nvfp4", elements=16, bytes=9, reference="nvfp4"),
     WeightFormat(id="q4f16_1", elements=32, bytes=18, reference="mlc_quantization"),
+    WeightFormat(id="sparse24_bf16", elements=4, bytes=4.5, reference="structured_sparsity"),
+    WeightFormat(id="sparse24_fp8", elements=4, bytes=2.5, channel_bytes=4, reference="structured_sparsity"),
 )
 _GGUF_FORMATS: Final = (
     _gguf("f32", 1, 4), _gguf("f16", 1, 2),

@@ -235,4 +235,10 @@ REFERENCES: dict[str, Reference] = {
         "https://arxiv.org/abs/2306.00978",
         "paper",
     ),
+    "structured_sparsity": Reference(
+        "Accelerating Sparse Deep Neural Networks",
+        "section 3: two of four values kept, two bits of place a kept value; sparse tensor cores from Ampere on",
+        "https://arxiv.org/abs/2104.08378",
+        "paper",
+    ),
 }

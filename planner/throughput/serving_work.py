@@ -27,8 +27,8 @@ EAGER_VERSIONS: Final = ("litgpt", "transformers")
 SCRIPTED: Final = frozenset({"vllm", "sglang", "tgi", "aphrodite"})
 """Engines that schedule a step and take apart its answers in Python."""
 GGML: Final = frozenset({"llama_cpp", "ik_llama_cpp", "ollama"})
-FULL_FORMATS: Final = frozenset({"bf16", "fp16", "fp32", "f16", "f32"})
-NATIVE_FORMATS: Final = {"fp8": "fp8", "nvfp4": "fp4", "int8": "int8", "mxfp4": "fp4"}
+FULL_FORMATS: Final = frozenset({"bf16", "fp16", "fp32", "f16", "f32", "sparse24_bf16"})
+NATIVE_FORMATS: Final = {"fp8": "fp8", "nvfp4": "fp4", "int8": "int8", "mxfp4": "fp4", "sparse24_fp8": "fp8"}
 """Weight formats whose products run at their own rate where the card has one; others are unpacked to 16 bit."""
 UNREAD: Final = frozenset({"rope_cache", "draft_weights", "weights_allocator_tail"})
 """Entries beside the weights that a step of the model itself reads; a draft has steps of its own."""

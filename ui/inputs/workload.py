@@ -10,7 +10,7 @@ from ui.inputs.widgets import choice, number, optional_fraction, optional_number
 
 WEIGHT_FORMATS: Final = (
     *("bf16", "fp16", "fp8", "int8", "awq4", "gptq4", "gptq8", "nf4", "mxfp4", "nvfp4"),
-    *("q4_k_m", "q8_0"),
+    *("sparse24_bf16", "sparse24_fp8", "q4_k_m", "q8_0"),
 )
 KV_FORMATS: Final = ("bf16", "fp16", "fp8", "q8_0", "q4_0")
 
