@@ -126,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--format", metavar="NAME", help="which program; left out: lists what this plan can have"
     )
-    add_search_options(add("search", _search, "Find the best plan of a training job over all offers."))
+    add_search_options(add("search", _search, "Find the best plan of a job over all offers."))
     taken = add("import", _import, "Print the scenario that a file or command line of another program makes.")
     taken.add_argument(
         "file", metavar="FILE", help="JSON, YAML, Python or a command line; - reads standard input"
@@ -376,18 +376,16 @@ def _search(options: argparse.Namespace) -> Iterable[str]:
     from datetime import UTC, datetime  # noqa: PLC0415
 
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_search import answer, document, search_lines  # noqa: PLC0415
+    from planner.cli_search import reply_lines  # noqa: PLC0415
     from planner.issues import ScenarioError  # noqa: PLC0415
 
+    question = read_scenario(options.file)
     try:
-        found = answer(options, read_scenario(options.file), load_tables(), datetime.now(UTC).date())
+        return reply_lines(options, question, load_tables(), datetime.now(UTC).date())
     except ScenarioError as refusal:
         raise bad_scenario(refusal.issues) from refusal
     except ValueError as problem:
         raise InputError(str(problem)) from problem
-    if options.json:
-        return [json.dumps(document(found), indent=1, ensure_ascii=False)]
-    return search_lines(found)
 
 
 def _empty(gpu: str | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`search` on the command line: its options, and its answer in English."""
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -11,6 +12,7 @@ from planner.units import gib
 if TYPE_CHECKING:
     from planner.hardware import Tables
     from planner.scenario import Scenario
+    from planner.search.serving import ServingResult
     from planner.search.types import Choice, Found, Limits, Machine, Other, Rejected, SearchResult
 
 SETTINGS: Final = {
@@ -60,13 +62,13 @@ TREE: Final = {
     "offload": "ZeRO-2 with checkpointing, optimizer states on the host",
 }
 MOST_ROWS: Final = 12
+SERVED_WEIGHTS: Final = ("fp8", "awq4", "int8", "bf16")
+MOST_SERVER_CARDS: Final = 8
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument(
-        "file", metavar="FILE", help="a scenario (JSON) of a training job; - reads standard input"
-    )
+    parser.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
     parser.add_argument("--kind", default="on_demand", metavar="KIND", help="on_demand, spot or marketplace")
     parser.add_argument(
         "--owned", action="append", default=[], metavar="GPU=N", help="cards that are there, no offers"
@@ -87,6 +89,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sequences", type=int, metavar="N", help="sequences of an optimizer step, kept (64)"
     )
     parser.add_argument("--allow", metavar="NAMES", help="techniques, with commas; all for every one")
+    parser.add_argument(
+        "--weights", metavar="NAMES", help="serving: other formats, with commas (fp8, awq4, int8, bf16)"
+    )
     parser.add_argument("--tight", action="store_true", help="plans count that may not fit")
     parser.add_argument("--json", action="store_true", help="everything that was found")
 
@@ -103,6 +108,50 @@ def answer(
     from planner.search.find import search  # noqa: PLC0415
 
     return search(question, _machines(options, tables, today), tables, limits_of(options, question))
+
+
+def servers(
+    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
+) -> "ServingResult":
+    """The search for machines that serve.
+
+    Raises:
+        ValueError: An option can't be used.
+        ScenarioError: The question names no known model.
+    """
+    from planner.search.serving import serving_search  # noqa: PLC0415
+
+    weights = [name.strip() for name in (options.weights or "").split(",") if name.strip()]
+    unknown = [name for name in weights if name not in SERVED_WEIGHTS]
+    if unknown:
+        raise ValueError(f"weights: {unknown[0]!r}; allowed: {', '.join(SERVED_WEIGHTS)}")
+    most = limits_of(options, question).most_cards if options.most_gpus is not None else MOST_SERVER_CARDS
+    return serving_search(
+        question, _machines(options, tables, today), tables,
+        weights=weights, accept_tight=options.tight, most_cards=most,
+    )  # fmt: skip
+
+
+def reply_lines(
+    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
+) -> "Iterable[str]":
+    """What `search` prints, for a job that trains or serves.
+
+    Raises:
+        ValueError: An option can't be used.
+        ScenarioError: The question names no known model.
+    """
+    if question.is_training:
+        found = answer(options, question, tables, today)
+        return [_json(document(found))] if options.json else search_lines(found)
+    from planner.cli_servers import server_document, server_lines  # noqa: PLC0415
+
+    served = servers(options, question, tables, today)
+    return [_json(server_document(served))] if options.json else server_lines(served, REASONS)
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
 
 
 def limits_of(options: argparse.Namespace, question: "Scenario") -> "Limits":

@@ -75,11 +75,31 @@ def test_bad_options_are_named_with_what_is_allowed(
     assert said in capsys.readouterr().err
 
 
-def test_a_question_that_serves_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(name="server")
+def server_file(tmp_path: Path) -> str:
     path = tmp_path / "serves.json"
-    path.write_text(json.dumps(QUESTION | {"task": "serve", "runtime": {"name": "vllm"}}), encoding="utf-8")
-    assert main(["search", str(path)]) == BAD_INPUT
-    assert "task: serve" in capsys.readouterr().err
+    question = {name: value for name, value in QUESTION.items() if name != "training"}
+    path.write_text(json.dumps(question | {"task": "serve", "runtime": {"name": "vllm"}}), encoding="utf-8")
+    return str(path)
+
+
+def test_a_server_is_found_with_its_price_and_pace(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", server, "--provider", "Lambda"]) == 0
+    text = capsys.readouterr().out
+    for start in (
+        "Cheapest hour: Lambda ",
+        "Cheapest tokens: Lambda ",
+        "Fastest answers: ",
+        "The articles' tree, ",
+    ):
+        assert start in text
+    assert "USD a million tokens (" in text
+    assert main(["search", server, "--owned", "l4-24gb=2", "--weights", "fp8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["fastest"]["usd_per_hour"] is None
+    assert parse_scenario(found["fastest"]["scenario"])[0] is not None
+    assert main(["search", server, "--weights", "magic"]) == BAD_INPUT
+    assert "weights: 'magic'; allowed: fp8, awq4" in capsys.readouterr().err
 
 
 def test_every_reason_and_step_has_words() -> None:

@@ -21,8 +21,9 @@ from ui.answers import answer
 from ui.charts.cost_time import alternative, cost_time
 from ui.document import put_all
 from ui.recommend import ask as ask_module
-from ui.recommend import listing, wording
+from ui.recommend import listing, serving, wording
 from ui.recommend.ask import Ask, Kind, Reply, cards_of, reply
+from ui.recommend.serving import ServingAsk
 from ui.words import Words, words_for
 
 if TYPE_CHECKING:
@@ -105,9 +106,43 @@ def test_own_cards_start_from_the_open_question() -> None:
     assert "H100" in headline(page)
 
 
-def test_a_job_that_serves_is_sent_to_the_cost_page() -> None:
-    serves = put_all(QUESTION, {"task": "serve", "runtime": {"name": "vllm"}, "training": None})
-    assert headline(opened(serves)) == "Plans are searched for training jobs"
+SERVES = put_all(QUESTION, {"task": "serve", "runtime": {"name": "vllm"}, "training": None})
+
+
+def test_a_job_that_serves_gets_machines_with_price_and_pace() -> None:
+    page = opened(SERVES)
+    assert headline(page).startswith("Cheapest machine that serves it: $")
+    text = html(page)
+    for part in ("Best machines", "tokens a second under this load", "latency first, fp8", "Left out:"):
+        assert part in text
+
+
+def test_own_cards_can_serve_too() -> None:
+    page = opened(SERVES, rec_kind="own")
+    assert headline(page).endswith("serve it")
+
+
+def test_every_sentence_about_servers_has_its_words(words: Words) -> None:
+    for ask in (
+        LAMBDA,
+        replace(LAMBDA, most_cards=1),
+        replace(LAMBDA, kind=Kind.OWN, cards=(("t4-16gb", 1),)),
+    ):
+        asked = ServingAsk(ask=ask, weights=("fp8",))
+        result = serving.serving_reply(SERVES, asked, answers.tables().offers, TODAY)
+        texts = [
+            serving.headline(result, words),
+            serving.tag(result, words),
+            serving.why(result, asked, words),
+            *serving.reason_lines(result.rejected, words),
+            *(cell for row in serving.short_rows(result.rejected) for cell in row),
+            *(cell for cells in serving.strip(result, words) for cell in cells),
+            serving.tree_line(result.latency, "latency", words),
+            serving.tree_line(None, "throughput", words),
+            *(serving.told(found, words) for found in result.found),
+        ]
+        assert all("{" not in text for text in texts)
+        assert tuple(serving.columns(result.found, words)) == serving.COLUMNS
 
 
 def test_the_cards_of_the_question_change_nothing() -> None:

@@ -5,24 +5,20 @@ from typing import Any, Final
 
 import streamlit as st
 
-from planner.hardware import Offer
 from planner.plan_types import Plan
-from planner.scenario import to_document
-from planner.search.types import Choice, Found, SearchResult
-from ui import parts, verdict
-from ui.answers import tables
+from planner.search.types import Found, SearchResult
+from ui import parts
 from ui.charts import cost_time
 from ui.cost.money import usd
-from ui.cost.refreshed import refreshed
 from ui.cost.wording import duration
 from ui.numbers import DASH, whole
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.problems import draw_problems
 from ui.pages.recommend_ask import draw_ask
+from ui.pages.recommend_rows import draw_head, draw_row, offers
+from ui.pages.recommend_serving import draw_serving
 from ui.recommend import listing, wording
 from ui.recommend.ask import Reply, reply
-from ui.share import draw_share
-from ui.state import load
 from ui.words import Safe, Words, escaped
 
 MOST_ROWS: Final = 6
@@ -50,7 +46,7 @@ def draw() -> None:
         draw_problems(frame)
         return
     if not frame.plan.scenario.is_training:
-        _head(frame, frame.plan, words("recommend.head.serves"), words.html("recommend.why.serves"))
+        draw_serving(frame, frame.plan, datetime.now(UTC).date())
         return
     today = datetime.now(UTC).date()
     with st.container(key="stale" if frame.stale else "current"):
@@ -62,11 +58,11 @@ def _answered(frame: Frame, plan: Plan, today: date) -> None:
     top = st.container(key="verdict_place", gap=None)
     ask = draw_ask(frame.document, plan, words)
     with st.spinner(words("recommend.searching")):
-        found = reply(frame.document, ask, _offers(), today)
+        found = reply(frame.document, ask, offers(), today)
     result = found.result
     with top:
         reason = Safe(f"{wording.tag(result, words)}&ensp;{wording.why(found, ask, words)}")
-        _head(frame, plan, wording.headline(result, words), reason)
+        draw_head(frame, plan, wording.headline(result, words), reason)
         st.html(parts.strip(wording.strip(found, words)))
     with st.container(key="split"):
         with st.container(key="pareto", gap="xsmall"):
@@ -82,22 +78,6 @@ def _answered(frame: Frame, plan: Plan, today: date) -> None:
     _list(result, words)
     _unknown(result, words)
     st.html(f'<div class="foot">{wording.foot(found, ask, words)}</div>')
-
-
-def _offers() -> tuple[Offer, ...]:
-    """The table's prices, and those fetched on the Cost page."""
-    fetched = refreshed()
-    return (*tables().offers, *(() if fetched is None else fetched.offers))
-
-
-def _head(frame: Frame, plan: Plan, sentence: str, reason: Safe) -> None:
-    words = frame.words
-    with st.container(key="verdict", gap=None):
-        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
-            draw_share(frame)
-        st.html(f'<h1 class="v">{escaped(sentence)}</h1><p class="why">{reason}</p>')
-    draw_problems(frame)
 
 
 def _chart(result: SearchResult, words: Words) -> None:
@@ -139,29 +119,7 @@ def _plan_row(key: str, names: list[str], found: Found, words: Words, *, primary
         f'<span class="s">{escaped(told)}</span><span class="s r">{escaped(time if price else "")}</span>'
         f'<span class="s">{escaped(wording.settings_text(found.choice, words))}</span></div>'
     )
-    _row(key, body, wording.cards(found), found.choice, words, primary=primary)
-
-
-def _row(key: str, body: str, name: str, choice: Choice, words: Words, *, primary: bool) -> None:
-    """A line of text with the button that opens its plan."""
-    with st.container(
-        key=f"fixrow_rec_{key}", horizontal=True, wrap=False, vertical_alignment="center", gap="small"
-    ):
-        st.html(body, width="stretch")
-        if st.button(
-            words("recommend.best.open", what=name),
-            key=f"rec_open_{key}",
-            type="primary" if primary else "secondary",
-        ):
-            _open(choice)
-
-
-def _open(choice: Choice) -> None:
-    """Make a plan the open question and go to its page."""
-    from ui.pages import plan  # noqa: PLC0415
-
-    load(to_document(choice.scenario))
-    st.switch_page(st.Page(plan.draw, url_path="plan", default=True))
+    draw_row(key, body, wording.cards(found), found.choice, words, primary=primary)
 
 
 def _others(result: SearchResult, words: Words) -> None:
@@ -201,7 +159,7 @@ def _tree(result: SearchResult, words: Words) -> None:
     if tree.found is None:
         st.html(body)
         return
-    _row("tree", body, words("recommend.tree.plan"), tree.found.choice, words, primary=False)
+    draw_row("tree", body, words("recommend.tree.plan"), tree.found.choice, words, primary=False)
 
 
 def _list(result: SearchResult, words: Words) -> None:
@@ -226,7 +184,7 @@ def _list(result: SearchResult, words: Words) -> None:
         settings = wording.settings_text(picked.choice, words)
         told = words.html("recommend.list.chosen", cards=wording.cards(picked), plan=settings)
         body = f'<div class="p">{told}</div>'
-        _row("chosen", body, wording.cards(picked), picked.choice, words, primary=False)
+        draw_row("chosen", body, wording.cards(picked), picked.choice, words, primary=False)
     st.download_button(
         words("recommend.list.csv"),
         data=lambda: listing.plan_csv(found),

@@ -12,9 +12,12 @@ from ui.answers import tables
 from ui.catalog import gpu_labels
 from ui.document import Document
 from ui.recommend.ask import Ask, Kind, cards_of
+from ui.recommend.serving import FORMATS, ServingAsk
 from ui.words import Words
 
 CARD_LIMITS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SERVER_LIMITS: Final = (1, 2, 4, 8, 16)
+MOST_SERVER_CARDS: Final = 8
 MILLION: Final = 1e6
 MOST_MILLIONS: Final = 1e9
 MOST_SEQUENCES: Final = 1_000_000
@@ -22,20 +25,42 @@ MOST_OWNED: Final = 4096
 OWNED_KINDS: Final = 6
 
 
+def draw_serving_ask(document: Document, words: Words) -> ServingAsk:
+    """The controls of a job that serves."""
+    with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
+        kind = _kind(words)
+        most = st.selectbox(
+            words("recommend.ask.most"),
+            SERVER_LIMITS,
+            index=SERVER_LIMITS.index(MOST_SERVER_CARDS),
+            key="rec_server_most",
+            width=110,
+            persist_state="session",
+        )
+        weights = st.multiselect(
+            words("recommend.ask.weights"),
+            FORMATS,
+            placeholder=words("recommend.ask.weights_none"),
+            format_func=lambda name: words(f"format.{name}"),
+            key="rec_weights",
+            help=words("recommend.ask.weights_help"),
+            width=330,
+            persist_state="session",
+        )
+    with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
+        cards, providers, regions = _places(kind, document, words)
+        tight = _tight(words)
+    ask = Ask(
+        kind=kind, providers=providers, regions=regions, cards=cards,
+        most_cards=most or MOST_SERVER_CARDS, tight=tight,
+    )  # fmt: skip
+    return ServingAsk(ask=ask, weights=tuple(weights))
+
+
 def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
     """The controls, and what they ask for."""
     with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
-        kind = Kind(
-            st.segmented_control(
-                words("recommend.ask.kind"),
-                [kind.value for kind in Kind],
-                format_func=lambda kind: words(f"recommend.kind.{kind}"),
-                default=Kind.ON_DEMAND.value,
-                required=True,
-                key="rec_kind",
-                persist_state="session",
-            )
-        )
+        kind = _kind(words)
         deadline = _number("deadline", words, low=0.01, step=1.0)
         budget = None if kind is Kind.OWN else _number("budget", words, low=1.0, step=100.0)
         most = st.selectbox(
@@ -60,21 +85,46 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
         )
     techniques = _techniques(words)
     with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
-        if kind is Kind.OWN:
-            cards, providers, regions = _cards(document, words), frozenset[str](), frozenset[str]()
-        else:
-            cards, providers, regions = (), _chosen("provider", words), _chosen("region", words)
-        tight = st.toggle(
-            words("recommend.ask.tight"),
-            key="rec_tight",
-            help=words("recommend.ask.tight_help"),
-            persist_state="session",
-        )
+        cards, providers, regions = _places(kind, document, words)
+        tight = _tight(words)
     return Ask(
         kind=kind, providers=providers, regions=regions, cards=cards, techniques=techniques,
         most_cards=most or MOST_CARDS, deadline_days=deadline, budget_usd=budget, tokens=tokens,
-        sequences=int(sequences or SEQUENCES), tight=bool(tight),
+        sequences=int(sequences or SEQUENCES), tight=tight,
     )  # fmt: skip
+
+
+def _kind(words: Words) -> Kind:
+    return Kind(
+        st.segmented_control(
+            words("recommend.ask.kind"),
+            [kind.value for kind in Kind],
+            format_func=lambda kind: words(f"recommend.kind.{kind}"),
+            default=Kind.ON_DEMAND.value,
+            required=True,
+            key="rec_kind",
+            persist_state="session",
+        )
+    )
+
+
+def _places(
+    kind: Kind, document: Document, words: Words
+) -> tuple[tuple[tuple[str, int], ...], frozenset[str], frozenset[str]]:
+    """Cards that are there; or providers and regions."""
+    if kind is Kind.OWN:
+        return _cards(document, words), frozenset(), frozenset()
+    return (), _chosen("provider", words), _chosen("region", words)
+
+
+def _tight(words: Words) -> bool:
+    found = st.toggle(
+        words("recommend.ask.tight"),
+        key="rec_tight",
+        help=words("recommend.ask.tight_help"),
+        persist_state="session",
+    )
+    return bool(found)
 
 
 def _number(name: str, words: Words, *, low: float, step: float) -> float | None:

@@ -118,7 +118,7 @@ def _reply(text: str, ask: Ask, offers: tuple[Offer, ...], today: date) -> Reply
     if scenario is None:
         raise ValueError(f"a question with errors: {issues}")
     tables = answers.tables_for(scenario)
-    machines, left = _machines(ask, offers, today)
+    machines, left = machines_for(ask, offers, today)
     groups: dict[Fails, list[Offer]] = {}
     for offer in left:
         groups.setdefault(left_out(offer, tables), []).append(offer)
@@ -128,9 +128,10 @@ def _reply(text: str, ask: Ask, offers: tuple[Offer, ...], today: date) -> Reply
     )
 
 
-def _machines(
+def machines_for(
     ask: Ask, offers: tuple[Offer, ...], today: date
 ) -> tuple[tuple[Machine, ...], tuple[Offer, ...]]:
+    """What can be rented or is there, and the offers that no plan can be made for."""
     tables = answers.tables()
     if ask.kind is Kind.OWN:
         known = [(tables.gpus[gpu_id], count) for gpu_id, count in ask.cards if gpu_id in tables.gpus]

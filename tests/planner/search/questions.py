@@ -25,7 +25,8 @@ def question(model: str = LLAMA_8B, task: str = "full", runtime: str = "torchtit
     } | more
     if task in ("lora", "qlora"):
         document.setdefault("adapter", {"method": "lora", "rank": 16, "targets": "all_linear"})
-    scenario, issues = parse_scenario(document)
+    told = {name: value for name, value in document.items() if value is not None}
+    scenario, issues = parse_scenario(told)
     if scenario is None:
         raise ValueError(issues)
     return scenario
