@@ -53,7 +53,7 @@ Blackwell."""
 LATENT_WORKSPACE: Final = 64 * 1024
 """Most cached tokens that latent attention gathers at once (`MLACommonMetadataBuilder`)."""
 
-EXPERT_CHUNK: Final = 1 << 15
+EXPERT_CHUNK: Final = 32 * 1024
 """Tokens that fused experts work on at once (`VLLM_FUSED_MOE_CHUNK_SIZE`)."""
 
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
