@@ -16,7 +16,8 @@ from tests.ui.conftest import checked, headline, html
 from ui.citations import coded, first_keys, where_of
 from ui.counts import read_count, short_count, steps
 from ui.language import known_language
-from ui.words import FALLBACK, languages, own_words, words_for
+from ui.streamlit_words import PLACES, worded_rules
+from ui.words import FALLBACK, Safe, Words, languages, own_words, words_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +31,25 @@ OTHERS = tuple(code for code in languages() if code != FALLBACK)
 CJK = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 ENGLISH = re.compile(r"[a-z]{3,} [a-z]{3,}")
 NAMES = re.compile(r"`[^`]*`|<code>.*?</code>")
+MARKUP = re.compile(r"<[^>]*>|[{][^}]*[}]")
 TAG = re.compile(r"</?([a-z]+)")
 MAY_BE_EMPTY = {"join.sentence"}
 
 
 OF_REFERENCES = "citation."
 """English says these in `planner.references`."""
+
+
+AS_WRITTEN = {
+    "field.serving.flash_attention.label",
+    "technique.flash_attention.name",
+    "change.flash_attention.what",
+    "trace.attention.flash",
+    "measure.terminal.command",
+    "import.example",
+    "snapshot.open.example",
+}
+"""Names of a technique, commands and what a program prints."""
 
 
 def placeholders(text: str) -> list[str]:
@@ -86,6 +100,42 @@ def test_placeholders_and_tags_are_those_of_english(code: str) -> None:
 def test_no_text_is_empty_that_english_has(code: str) -> None:
     first, own = own_words(FALLBACK), own_words(code)
     assert [key for key in own if first.get(key) and not own[key].strip() and key not in MAY_BE_EMPTY] == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_no_sentence_is_left_in_english(code: str) -> None:
+    first, own = own_words(FALLBACK), own_words(code)
+    left = [
+        key
+        for key, text in own.items()
+        if text == first.get(key) and ENGLISH.search(MARKUP.sub(" ", text)) and key not in AS_WRITTEN
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_sizes_name_a_unit_where_english_does(code: str) -> None:
+    first, own = own_words(FALLBACK), own_words(code)
+    assert [key for key in first.keys() & own.keys() if ("GiB" in first[key]) != ("GiB" in own[key])] == []
+
+
+def test_lists_and_sentences_are_joined_as_the_language_does() -> None:
+    english, chinese = words_for("en"), words_for("zh")
+    assert (english.both(["a", "b", "c"]), chinese.both(["a", "b", "c"])) == ("a, b and c", "a\u3001b\u548cc")
+    assert (english.both(["a"]), english.clauses(["a", "b"])) == ("a", "a; b")
+    assert (english.sentences(["A.", Safe("<b>B.</b>")]), english.text(["A<"])) == ("A. <b>B.</b>", "A<")
+    assert chinese.sentences(["<", "b"]) == "&lt;b"
+    assert (english.opening("logits"), chinese.opening("logits")) == ("Logits", "logits")
+    assert (english.inside("In"), chinese.inside("In")) == ("in", "In")
+
+
+def test_the_words_of_streamlit_are_replaced_in_other_languages_only() -> None:
+    assert worded_rules(words_for("en")) == ""
+    rules = worded_rules(words_for("zh"))
+    assert 'content:"\u4e0a\u4f20"' in rules
+    assert "display:none!important" in rules  # the place whose text is empty
+    evil = Words("xx", {f"streamlit.{name}": '"</style><b>\\' for name in PLACES})
+    assert not re.search(r'<|content:"[^"]*"[^;]', worded_rules(evil))
 
 
 def test_no_chinese_stands_in_the_code() -> None:

@@ -114,10 +114,10 @@ def test_a_list_of_lengths(open_page: OpenPage) -> None:
     page = opened(open_page, served(**{"workload.length_distribution": asked}), "lengths")
     checked(
         next(each for each in page.text_input if each.key == "requests_doc_tokens")
-        .set_value("8, 4096, x")
+        .set_value("8, 4096, x\u30011.5\u4e07")
         .run()
     )
-    assert document_of(page)["workload"]["length_distribution"]["tokens"] == [8, 4096, "x"]
+    assert document_of(page)["workload"]["length_distribution"]["tokens"] == [8, 4096, "x", 15_000]
     assert "it must be a list of numbers above zero" in html(page)
 
 
