@@ -16,6 +16,7 @@ from profiler.worker.tracker import Tracker
 GATHER_IN: Final = "fsdp::all_gather_copy_in"
 GATHER_OUT: Final = "fsdp::split_with_sizes_copy"
 SCATTER_IN: Final = "fsdp::chunk_cat"
+EMPTY: Final = "aten::empty"
 
 
 class RankTracker(Tracker):
@@ -28,7 +29,7 @@ class RankTracker(Tracker):
         if any(is_traceable_wrapper_subclass_type(one) for one in types):
             return NotImplemented
         given = (kwargs or {}).get("out")
-        bucket = self.phase == "backward" and isinstance(given, torch.Tensor) and not self._knows(given)
+        bucket = self.phase == "backward" and isinstance(given, torch.Tensor) and self._is_bucket(given)
         out = super().__torch_dispatch__(func, types, args, kwargs)
         name = func._schema.name  # noqa: SLF001  # it has no public name
         if bucket:
@@ -51,8 +52,10 @@ class RankTracker(Tracker):
         if isinstance(tensor, torch.Tensor) and not is_traceable_wrapper_subclass(tensor):
             super()._see(tensor, func, args)
 
-    def _knows(self, tensor: Any) -> bool:
-        return tensor.untyped_storage()._cdata in self._live  # noqa: SLF001  # as the tracker keeps them
+    def _is_bucket(self, tensor: Any) -> bool:
+        """Memory that nobody made, or a flat one that was made empty: DDP lays its buckets anew in the second step."""
+        link = self._live.get(tensor.untyped_storage()._cdata)  # noqa: SLF001  # as the tracker keeps them
+        return link is None or (link.storage.op == EMPTY and len(link.storage.shape) == 1)
 
     def _label(self, tensors: Iterable[Any], detail: str) -> None:
         """Say that tensors are there for communication, unless they are known for something else."""

@@ -139,7 +139,7 @@ def test_ddp_under_torchrun(tmp_path: Path) -> None:
         "--device",
         "cpu",
         "--steps",
-        "1",
+        "2",
         "--json",
         str(out),
     ]
