@@ -91,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(topic=name)
         sub.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
         sub.add_argument("--json", action="store_true", help="the scenario it comes to (layouts, trial)")
+    curve = add("budget", _budget, "Trade memory for operations done again, by a compiler's memory budget.")
+    curve.add_argument("file", metavar="FILE", help="a training scenario (JSON); - reads standard input")
+    curve.add_argument("--json", action="store_true", help="every point, sizes in bytes")
     add("schema", _schema, "Print the JSON schema of a scenario.")
     models = add("models", _models, "List the models of the catalog.")
     models.add_argument(
@@ -162,6 +165,18 @@ def _cards_question(options: argparse.Namespace) -> Iterable[str]:
     plan = None if options.topic == "layouts" else _planned(options.file)
     scenario = read_scenario(options.file) if plan is None else plan.scenario
     return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
+
+
+def _budget(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.cli_budget import budget_lines  # noqa: PLC0415
+
+    answer = _planned(options.file)
+    if not answer.resolved.is_training:
+        raise InputError("task: serve; allowed: pretrain, full, lora, qlora")
+    if not answer.resolved.runtime.compile:
+        raise InputError("runtime.compile: false; a memory budget is a compiler's, allowed: true")
+    return budget_lines(answer.scenario, load_tables(), as_json=options.json)
 
 
 def _schema(_: argparse.Namespace) -> Iterable[str]:

@@ -107,9 +107,7 @@ class Ledger:
 
     def peak(self, layer: Layer = Layer.DEVICE) -> tuple[Phase, int]:
         """The fullest phase and its bytes."""
-        index = LAYER_ORDER.index(layer)
-        phase = max(self.phases, key=lambda p: self._totals[p][index])
-        return phase, self._totals[phase][index]
+        return self._peaks[LAYER_ORDER.index(layer)]
 
     def by_category(self, phase: Phase, layer: Layer = Layer.DEVICE) -> dict[Category, int]:
         """Bytes alive in `phase` by category, in stacking order; empty categories left out."""
@@ -143,6 +141,16 @@ class Ledger:
     def total(self, *names: str) -> int:
         """Bytes of the entries called one of `names`, whatever their phases."""
         return sum(e.bytes for e in self.entries if e.name in names)
+
+    @cached_property
+    def _peaks(self) -> tuple[tuple[Phase, int], ...]:
+        """The first of the fullest phases up to each layer."""
+        found = []
+        for index in range(len(LAYER_ORDER)):
+            sizes = [self._totals[phase][index] for phase in self.phases]
+            most = max(sizes)
+            found.append((self.phases[sizes.index(most)], most))
+        return tuple(found)
 
     @cached_property
     def _totals(self) -> dict[Phase, tuple[int, ...]]:

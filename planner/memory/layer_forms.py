@@ -12,7 +12,7 @@ from planner.training_setup import Setup, fused_kernels
 from planner.units import ceil_div
 
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
-COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "deepspeed", "unsloth"})
+COMPOSES_GELU: Final = frozenset({"generic", "hf_trainer", "transformers", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, where `gelu_new` is put together from single steps."""
 CENTRES: Final = frozenset({"cohere", "cohere2"})
 """Classes whose layer norm is put together from single steps (`CohereLayerNorm`)."""

@@ -348,3 +348,17 @@ def test_every_cause_and_layer_has_its_words() -> None:
 def test_questions_about_cards(topic: str, name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([topic, str(ROOT / "examples" / f"{name}.json")]) == 0
     assert said in capsys.readouterr().out
+
+
+def test_budget_prints_the_curve_of_a_compiled_job(tmp_path: Path, said: Any) -> None:
+    code, out, _ = said("budget", changed(tmp_path, runtime={"name": "torchtitan", "compile": True}))
+    assert code == 0
+    assert len(out.splitlines()) == 12
+    code, out, _ = said(
+        "budget", changed(tmp_path, runtime={"name": "torchtitan", "compile": True}), "--json"
+    )
+    points = json.loads(out)
+    assert [point["budget_frac"] for point in points][::10] == [1.0, 0.0]
+    code, _, err = said("budget", str(TRAINING))
+    assert code != 0
+    assert "runtime.compile" in err

@@ -6,6 +6,7 @@ import pytest
 
 from planner.ledger import Layer, Ledger, Phase
 from planner.training_bubble import matrix_width, waiting_micro_batches
+from planner.training_budget import budget_curve, done_again
 from planner.units import mib_bytes
 from tests.planner import training_cases as cases
 
@@ -95,3 +96,22 @@ def test_a_reference_is_divided_as_the_weights_are() -> None:
     alone = {"devices": 4, "training": {"alignment": {"method": "dpo"}}}
     assert ledger(**alone, parallel={"sharding": "zero3"}).total("reference_weights") == -(-PARAMS // 4) * 2
     assert ledger(**alone, parallel={"sharding": "zero1"}).total("reference_weights") == 2 * PARAMS
+
+
+def test_the_budgets_curve_trades_bytes_for_operations() -> None:
+    scenario = cases.scenario(cases.LLAMA_8B, runtime={"name": "generic", "compile": True})
+    curve = budget_curve(scenario, cases.TABLES, (1.0, 0.5, 0.2, 0.0))
+    peaks, again = [p.peak_bytes for p in curve], [p.again_frac for p in curve]
+    assert peaks == sorted(peaks, reverse=True)
+    assert again == sorted(again)
+    assert again[0] == 0
+    assert 0 < again[-1] < 1
+    assert curve[-1].again_flops == pytest.approx(again[-1] / again[1] * curve[1].again_flops)
+
+
+def test_the_cheapest_bytes_go_first() -> None:
+    """Of 30 bytes, 10 cost nothing, 10 one operation a byte and 10 four: half the budget drops 15."""
+    pieces = [(10.0, 40.0), (10.0, 0.0), (10.0, 10.0)]
+    assert done_again(pieces, 1.0) == 0
+    assert done_again(pieces, 0.5) == 5
+    assert done_again(pieces, 0.0) == 50
