@@ -28,7 +28,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 """Names of programs, messages and data that stay as they are written."""
-PAGES = ("", "cost", "buy", "measure", "compare", "diagnose", "claims", "method")
+PAGES = ("", "cost", "recommend", "buy", "measure", "compare", "diagnose", "claims", "method")
 TEXTS = """() => {
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     const found = [];
