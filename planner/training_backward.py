@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
-from planner.memory.adapters import layer_sites
 from planner.memory.inventory import Place
 from planner.memory.layer_view import groups_experts
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
-from planner.model.spec import Linear, MlpKind, Part, Split
+from planner.model.spec import MlpKind, Part, Split
 from planner.moments import fullest
+from planner.training_arrived import arrived, trained_in
 from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
 from planner.training_gather import gathered_entries, unit_gradient_entries
 from planner.training_inside import (
@@ -61,7 +61,6 @@ from planner.training_tensor import embedding_gradient, tied_gradient
 from planner.units import ceil_div
 
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
-FEED_FORWARD: Final = frozenset({Part.MLP, Part.EXPERTS, Part.SHARED_EXPERTS, Part.ROUTER})
 
 
 def backward_moments(step: Step) -> list[list[Entry]]:
@@ -210,7 +209,7 @@ def _at_last_whole_group(step: Step, once: list[Entry], stored: int) -> list[lis
     if not step.setup.checkpointed or not left or step.num_layers < interval:
         return []
     held = held_layers(step, BACKWARD, but=1 + stored)
-    above = step.trained_at["head"] + left * _trained(step, step.largest) + arrived(step, step.largest)
+    above = step.trained_at["head"] + left * trained_in(step, step.largest) + arrived(step, step.largest)
     again = layer_entries(step, step.largest, interval, BACKWARD, "recomputed_layer")
     inside = layer_gradients(step, step.largest, counted=1)
     return [[
@@ -325,38 +324,6 @@ def _fresh(step: Step, kind: Kind) -> list[Entry]:
     ]  # fmt: skip
 
 
-def _trained(step: Step, kind: Kind) -> int:
-    """Elements of a layer that get gradients."""
-    adapter = step.setup.adapter
-    if adapter is None:
-        return kind.layer.params
-    return step.trained_at["adapter"] // max(1, step.num_layers)
-
-
-def arrived(step: Step, kind: Kind) -> int:
-    """Elements of a layer whose gradients are there at its fullest moment.
-
-    The down projection's comes with that of the product before it; at the softmax all the feed-forward part's and the
-    output projection's have.
-    """
-    scores, adapter = at_scores(step, kind), step.setup.adapter
-
-    def has(x: Linear) -> bool:
-        if scores:
-            return x.part in FEED_FORWARD or (x.part is Part.ATTENTION and x.split is Split.ROW)
-        return x.part is Part.MLP and x.split is Split.ROW
-
-    if adapter is None:
-        ranks = step.setup.division.tensor
-        return sum(ceil_div(x.params, ranks) for x in kind.layer.linears if has(x))
-    sites = [x for x in layer_sites(kind.layer, adapter) if x.copies == 1]
-    sizes = {True: 0, False: 0}
-    for x in sites:
-        sizes[has(x)] += x.in_features + x.out_features
-    whole = sizes[True] + sizes[False]
-    return _trained(step, kind) * sizes[True] // whole if whole else 0
-
-
 def setup_checkpointing(setup: Setup) -> str:
     """The kind of checkpointing, of Megatron's layers none that they do not already leave out."""
     kind = setup.training.checkpointing or "none"
@@ -370,7 +337,7 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     together = (
         step.starting(checkpoint_interval(setup)) if setup.checkpointed else (replace(step.first, count=1),)
     )
-    above -= sum(kind.count * _trained(step, kind) for kind in together) - arrived(step, together[-1])
+    above -= sum(kind.count * trained_in(step, kind) for kind in together) - arrived(step, together[-1])
     retained = _retained_by_fsdp(step)
     around = [
         *held,

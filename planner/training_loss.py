@@ -13,7 +13,7 @@ from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
 from planner.moments import fullest
-from planner.training_inside import at_work
+from planner.training_adapters import at_work
 from planner.training_litgpt import chain as litgpt_chain
 from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
 from planner.training_setup import Setup, fused_kernels

@@ -15,12 +15,13 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, summed, whole
 from planner.moments import fullest
+from planner.training_adapters import inner_width
 from planner.training_backward import (
     backward_of_head,
     gradients_so_far,
     stream_gradient,
 )
-from planner.training_inside import inner_width, layer_gradients, score_gradients
+from planner.training_inside import layer_gradients, score_gradients
 from planner.training_loss import loss_entries
 from planner.training_once import id_entries, once_entries
 from planner.training_step import (
