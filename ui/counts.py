@@ -29,6 +29,18 @@ def short_count(number: int, words: Words) -> str:
     return whole(number)
 
 
+def exact_count(number: int, words: Words) -> str:
+    """A count as a person would type it, by its largest step where three decimals hold it: 1.5 B, 15亿."""
+    for step, power in steps(words("count.steps")):
+        value = Decimal(number).scaleb(-power)
+        if value >= 1:
+            exact = value == round(value, 3)
+            return (
+                words("count.written", value=f"{value.normalize():f}", step=step) if exact else whole(number)
+            )
+    return whole(number)
+
+
 def read_count(text: str) -> int | None:
     """A count as typed, in any language: 4096, 1,000, 8k, 1.5 B, 70亿, 千亿.
 

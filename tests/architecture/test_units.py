@@ -25,7 +25,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "parameters that stay gathered, a default of the framework",
     ("planner/memory/serving_vllm.py", "LATENT_WORKSPACE"): "tokens gathered at once, a limit of the engine",
     ("planner/memory/serving_vllm.py", "EXPERT_CHUNK"): "tokens worked on at once, a limit of the engine",
-    ("ui/pages/recommend_ask.py", "MOST_MILLIONS"): "millions of tokens of a run",
     ("planner/model/linear_attention.py", "KERNEL"): "the widest kernel taken for one, in tokens",
     ("planner/runtimes/sglang.py", "PLAIN_TOWER"): "the width of a vision tower",
     ("planner/search/tree.py", "SMALL_PARAMS"): "parameters",

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 import streamlit as st
+from hypothesis import given
+from hypothesis import strategies as some
 
 import run
 from planner.references import REFERENCES
 from tests.ui.conftest import checked, headline, html
 from ui.citations import coded, first_keys, where_of
-from ui.counts import read_count, short_count, steps
+from ui.counts import exact_count, read_count, short_count, steps
 from ui.language import known_language
 from ui.streamlit_words import PLACES, worded_rules
 from ui.words import FALLBACK, Safe, Words, languages, own_words, words_for
@@ -33,6 +35,7 @@ ENGLISH = re.compile(r"[a-z]{3,} [a-z]{3,}")
 NAMES = re.compile(r"`[^`]*`|<code>.*?</code>")
 MARKUP = re.compile(r"<[^>]*>|[{][^}]*[}]")
 TAG = re.compile(r"</?([a-z]+)")
+COUNTS = some.integers(0, 10**15) | some.integers(0, 10**6).map(lambda n: n * 10**9)
 MAY_BE_EMPTY = {"join.sentence"}
 
 
@@ -233,6 +236,21 @@ def test_counts_are_written_by_the_steps_of_the_language(number: int, english: s
 )
 def test_counts_are_read_in_every_language(typed: str, count: int | None) -> None:
     assert read_count(typed) == count
+
+
+@pytest.mark.parametrize("code", languages())
+@given(number=COUNTS)
+def test_a_count_is_read_as_it_was_written(code: str, number: int) -> None:
+    assert read_count(exact_count(number, words_for(code))) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "english", "chinese"),
+    [(10**9, "1\u00a0B", "10\u4ebf"), (1_234_567, "1,234,567", "1,234,567"), (640, "640", "640")],
+)
+def test_a_count_is_written_as_a_person_types_it(number: int, english: str, chinese: str) -> None:
+    assert exact_count(number, words_for("en")) == english
+    assert exact_count(number, words_for("zh")) == chinese
 
 
 @pytest.mark.parametrize("code", languages())

@@ -211,3 +211,16 @@ def test_the_list_and_its_csv_hold_every_plan(words: Words) -> None:
     assert len(rows) == len(result.found)
     assert float(rows[0]["usd"]) == pytest.approx(result.found[0].usd)
     assert rows[0]["checkpointing"] in ("none", "full")
+
+
+def test_tokens_are_typed_as_a_person_writes_them() -> None:
+    page = opened(QUESTION)
+    cheapest = headline(page)
+    typed = next(each for each in page.text_input if str(each.key).startswith("rec_tokens"))
+    assert typed.value == "1\u00a0B"
+    checked(typed.set_value("70\u4ebf").run())
+    assert headline(page) != cheapest
+    typed = next(each for each in page.text_input if str(each.key).startswith("rec_tokens"))
+    checked(typed.set_value("many").run())
+    assert headline(page) == cheapest
+    assert "Tokens: many was given" in html(page)

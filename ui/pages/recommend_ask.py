@@ -10,6 +10,7 @@ from planner.scenario import Scenario
 from planner.search.types import MOST_CARDS, SAME_RESULT, SEQUENCES, TOKENS, Technique
 from ui.answers import tables
 from ui.catalog import gpu_labels
+from ui.counts import exact_count, read_count
 from ui.document import Document
 from ui.recommend.ask import Ask, Kind, cards_of
 from ui.recommend.serving import FORMATS, ServingAsk
@@ -18,8 +19,8 @@ from ui.words import Words
 CARD_LIMITS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SERVER_LIMITS: Final = (1, 2, 4, 8, 16)
 MOST_SERVER_CARDS: Final = 8
-MILLION: Final = 1e6
-MOST_MILLIONS: Final = 1e9
+MOST_TOKENS: Final = 10**15
+LONGEST_COUNT: Final = 24
 MOST_SEQUENCES: Final = 1_000_000
 MOST_OWNED: Final = 4096
 OWNED_KINDS: Final = 6
@@ -142,21 +143,24 @@ def _number(name: str, words: Words, *, low: float, step: float) -> float | None
 
 
 def _tokens(scenario: Scenario, words: Words) -> float:
-    """Training tokens in millions: the question's own, else a round number to start from."""
+    """Training tokens: as typed (70 M, 1.5 B, 1000亿), the question's own, else a round number to start from."""
     told = tokens_of(scenario.workload) or TOKENS
-    found = st.number_input(
+    typed = st.text_input(
         words("recommend.ask.tokens"),
-        min_value=0.001,
-        max_value=MOST_MILLIONS,
-        value=min(told / MILLION, MOST_MILLIONS),
-        step=100.0,
-        format="%g",
+        value=exact_count(int(told), words),
+        max_chars=LONGEST_COUNT,
         key=f"rec_tokens_{told:g}",
         help=words("recommend.ask.tokens_help"),
         width=150,
         persist_state="session",
     )
-    return float(found or told / MILLION) * MILLION
+    found = read_count(typed or "")
+    if found is not None and 0 < found <= MOST_TOKENS:
+        return float(found)
+    if typed:
+        said = words.html("recommend.ask.tokens_wrong", given=typed, most=exact_count(MOST_TOKENS, words))
+        st.html(f'<div class="msg bad" role="alert">{said}</div>', width="content")
+    return float(told)
 
 
 def _sequences(scenario: Scenario) -> int:
