@@ -1,9 +1,8 @@
 """What computing activations again saves and costs: the curve of bytes against time.
 
 Two ways: a compiler that keeps at most a share of the activations (PyTorch's `activation_memory_budget`), and
-checkpoints of whole layers, k of them together so that one input in k is kept. A compiler gives up first what is
-cheapest to compute again for its bytes, so its extra time is at most in proportion to what it gives up; that is the
-time shown.
+checkpoints of whole layers, k of them together so that one input in k is kept. A compiler's step is the plain one and
+the share of a forward pass that `training_budget` finds done again, at the time that full checkpointing takes for all.
 """
 
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from planner.plan_types import Plan, Verdict
 from planner.resolve import apply
 from planner.runtimes.profile import Value
 from planner.throughput.training_speed import training_speed
+from planner.training_budget import budget_curve
 
 SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 EVERY: Final = (1, 2, 4, 8)
@@ -36,7 +36,7 @@ class Point:
         activation_bytes: Most activations, logits and loss on the fullest card in any phase.
         peak_bytes: Of the fullest card.
         verdict: Of the plan.
-        step_s: Seconds of a step: of the compiler's, at most; None where the tables lack a rate.
+        step_s: Seconds of a step; None where the tables lack a rate.
     """
 
     way: Way
@@ -71,16 +71,20 @@ def _changed(plan: Plan, tables: Tables, changes: dict[str, Value]) -> Plan | No
 
 
 def _compiled(plan: Plan, tables: Tables) -> Iterator[Point]:
-    """By budget; the time between keeping all and keeping every layer's input alone."""
+    """By budget: the share of a forward pass that is done again takes that share of full checkpointing's time."""
     plain: dict[str, Value] = {"runtime.compile": True, "training.checkpointing": "none"}
-    whole = _changed(plan, tables, {**plain, "training.recompute_budget_frac": 1.0})
+    whole = _changed(plan, tables, plain)
     again = _changed(plan, tables, {**plain, "training.checkpointing": "full"})
-    ends = [None if made is None else training_speed(made, tables).step_time_s for made in (whole, again)]
-    for share in SHARES:
-        made = _changed(plan, tables, {**plain, "training.recompute_budget_frac": share})
+    if whole is None:
+        return
+    first, full = (
+        None if made is None else training_speed(made, tables).step_time_s for made in (whole, again)
+    )
+    for budget in budget_curve(apply(plan.scenario, plain), tables, SHARES):
+        made = _changed(plan, tables, {**plain, "training.recompute_budget_frac": budget.budget_frac})
         if made is not None:
-            time = None if ends[0] is None or ends[1] is None else ends[0] + (1 - share) * (ends[1] - ends[0])
-            yield _point("compiler", made, time, kept_frac=share)
+            time = None if first is None or full is None else first + budget.again_frac * (full - first)
+            yield _point("compiler", made, time, kept_frac=budget.budget_frac)
 
 
 def _layers(plan: Plan, tables: Tables) -> Iterator[Point]:

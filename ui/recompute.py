@@ -56,14 +56,11 @@ def row(point: Point, words: Words) -> list[str]:
     """One amount of recomputation."""
     name = point_name(point, words)
     way = words.html(f"recompute.way.{point.way}")
-    at_most = words("recompute.at_most") if point.kept_frac is not None and point.kept_frac < 1 else ""
-    time = (
-        DASH if point.step_s is None else words("recompute.time", most=at_most, seconds=f"{point.step_s:.3g}")
-    )
+    time = DASH if point.step_s is None else words("recompute.time", seconds=f"{point.step_s:.3g}")
     return [
         Safe(f'<b>{words.html("recompute.keeps", name=name)}</b> <span class="m">{way}</span>'),
         gib1(point.activation_bytes),
         gib1(point.peak_bytes),
         verdict.tag(point.verdict, words),
-        time.strip(),
+        time,
     ]

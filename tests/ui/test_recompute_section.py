@@ -45,7 +45,6 @@ def test_open_it_shows_a_line_a_way_and_a_row_a_point() -> None:
     assert [len(trace["x"]) for trace in figure["data"]] == [len(SHARES), 5]
     text = html(page)
     assert "Budget of 40\u00a0%" in text
-    assert "at most" in text
 
 
 def test_a_card_without_rates_has_bytes_and_no_times() -> None:
