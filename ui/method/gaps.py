@@ -37,9 +37,7 @@ SERVING: Final[tuple[Gap, ...]] = (
     ("runtime.name", "engine_like_another"),
     ("adapter", "serving_adapters"),
 )
-ANY_TASK: Final[tuple[Gap, ...]] = (
-    ("hardware.driver_spill", "driver_spill"),
-)
+ANY_TASK: Final[tuple[Gap, ...]] = (("hardware.driver_spill", "driver_spill"),)
 BY_TASK: Final[Mapping[str, tuple[Gap, ...]]] = {
     "training": TRAINING,
     "serving": SERVING,

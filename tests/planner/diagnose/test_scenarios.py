@@ -1,7 +1,7 @@
 """The published scenarios about failures, surprises, files and logs: the established cause of each, counted.
 
-`tests/data/mapped_diagnosis.jsonl` holds what each row asks, written down before there was anything to answer it (J058 and
-J059 when preferences and rewards could be asked about).
+`tests/data/mapped_diagnosis.jsonl` holds what each row asks, written down before there was anything to answer it
+(J058 and J059 when preferences and rewards could be asked about).
 """
 
 from __future__ import annotations
