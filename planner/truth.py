@@ -196,7 +196,7 @@ class RecordError(ValueError):
         file: Name of the file.
         line: Line number, from 1.
         field: Dotted path, "" for the whole line.
-        problem: Code: `not_json`, `id_twice`, `unknown_observed_field`, or pydantic's name of the fault.
+        problem: Code: `no_records`, `not_json`, `id_twice`, `unknown_observed_field`, or pydantic's name of the fault.
         given: What was there.
         allowed: What may be there.
     """
@@ -204,7 +204,7 @@ class RecordError(ValueError):
     def __init__(
         self, file: str, line: int, field: str, problem: str, *, given: str = "", allowed: str = ""
     ) -> None:
-        super().__init__(f"{file}:{line}: {field or 'line'}: {problem}, given {given}, allowed {allowed}")
+        super().__init__(f"{file}:{line}: {field or 'line'}: {given or 'nothing'} given; allowed: {allowed}")
         self.file = file
         self.line = line
         self.field = field
@@ -220,16 +220,20 @@ def read_records(files: Iterable[tuple[str, str]]) -> tuple[Record, ...]:
         files: Name and text of each.
 
     Raises:
-        RecordError: A line is no JSON, has a key or value that is not allowed, or repeats an id.
+        RecordError: A line is no JSON, has a key or value that is not allowed, or repeats an id; or a file has none.
     """
     found: dict[str, Record] = {}
     for name, text in files:
+        if not text.strip():
+            raise RecordError(name, 1, "", "no_records", allowed=_RECORD)
         for number, line in enumerate(text.splitlines(), start=1):
             if not line.strip():
                 continue
             record = _record(name, number, line)
             if record.id in found:
-                raise RecordError(name, number, "id", "id_twice", given=shown(record.id))
+                raise RecordError(
+                    name, number, "id", "id_twice", given=shown(record.id), allowed="every id once"
+                )
             found[record.id] = record
     return tuple(found.values())
 
@@ -241,10 +245,10 @@ def _record(name: str, number: int, text: str) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        given, allowed = shown(first["input"]), shown(first.get("ctx", {}))
-        raise RecordError(name, number, where, first["type"], given=given, allowed=allowed) from error
+        given = "" if first["type"] == "missing" else shown(first["input"])
+        raise RecordError(name, number, where, first["type"], given=given, allowed=_allowed(first)) from error
     except (ValueError, RecursionError) as error:
-        raise RecordError(name, number, "", "not_json", given=shown(text), allowed="JSON") from error
+        raise RecordError(name, number, "", "not_json", given=shown(text), allowed=_RECORD) from error
     values: dict[str, Any] = line.observed.model_dump(exclude_none=True, exclude=set(KINDS))
     if not values:
         raise RecordError(name, number, "observed", "missing", given="{}", allowed=", ".join(METRICS))
@@ -271,6 +275,28 @@ def _record(name: str, number: int, text: str) -> Record:
         notes=line.notes or "",
         source=line.source,
     )
+
+
+_RECORD: Final = (
+    f"one JSON object a line with {', '.join(n for n, f in _Line.model_fields.items() if f.is_required())}"
+)
+
+
+def _allowed(fault: Mapping[str, Any]) -> str:
+    """What may stand at the place of a fault that pydantic found."""
+    kind, where = fault["type"], fault["loc"]
+    if kind == "extra_forbidden":
+        return ", ".join(Observed.model_fields if where[0] == "observed" else _Line.model_fields)
+    if kind == "missing":
+        return "a value, the field is required"
+    if not where:
+        return _RECORD
+    if kind == "model_type":
+        return "an object"
+    if "pattern" in fault.get("ctx", {}):
+        return f"text like {fault['ctx']['pattern']}"
+    said: str = fault["msg"]
+    return said.partition(" should be ")[2] or said
 
 
 def _no_constant(name: str) -> float:

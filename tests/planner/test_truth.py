@@ -102,6 +102,35 @@ def test_a_line_that_is_no_record(text: str) -> None:
     assert caught.value.line == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "f.jsonl:1: line: nothing given; allowed: one JSON object a line with id, family"),
+        ("[1]", "f.jsonl:1: line: [1] given; allowed: one JSON object a line with id, family"),
+        ("{\n", 'f.jsonl:1: line: "{" given; allowed: one JSON object a line with id, family'),
+        ("{}", "f.jsonl:1: id: nothing given; allowed: a value, the field is required"),
+        (
+            json.dumps(RECORD | {"id": "two words"}),
+            r'f.jsonl:1: id: "two words" given; allowed: text like ^\S',
+        ),
+        (json.dumps(RECORD | {"grade": "C"}), "f.jsonl:1: grade: \"C\" given; allowed: 'A' or 'B'"),
+        (json.dumps(RECORD | {"observed": 3}), "f.jsonl:1: observed: 3 given; allowed: an object"),
+        (
+            json.dumps(RECORD | {"observed": {"mfu": 2}}),
+            "f.jsonl:1: observed.mfu: 2 given; allowed: less than or equal to 1.5",
+        ),
+        (
+            json.dumps(RECORD | {"observed": {"speed": 1}}),
+            "f.jsonl:1: observed.speed: 1 given; allowed: peak_allocated_bytes,",
+        ),
+    ],
+)
+def test_a_refusal_names_what_was_given_and_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read_records([("f.jsonl", text)])
+    assert str(caught.value).startswith(said)
+
+
 def test_an_id_is_used_once() -> None:
     with pytest.raises(RecordError) as caught:
         read({}, {})
