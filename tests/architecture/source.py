@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,13 @@ def modules(root: Path, *packages: str) -> list[Module]:
     for package in packages:
         folder, single = root / package, root / f"{package}.py"
         paths += sorted(folder.rglob("*.py")) if folder.is_dir() else [single] if single.is_file() else []
-    return [read(root, path) for path in paths]
+    return [_read_once(root, path, path.stat().st_mtime_ns) for path in paths]
+
+
+@functools.cache
+def _read_once(root: Path, path: Path, _changed_ns: int) -> Module:
+    """Parse a file, or look up what it was parsed to: the rules read the same files and change no tree."""
+    return read(root, path)
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:
@@ -83,11 +90,12 @@ def called(node: ast.Call) -> str:
 
 def named_nodes(module: Module) -> Iterator[tuple[str, ast.AST]]:
     """Yield every node with the qualified name of what it stands in: class, function or assigned name."""
-
-    def walk(
-        node: ast.AST, scope: tuple[str, ...], *, inside_function: bool
-    ) -> Iterator[tuple[str, ast.AST]]:
-        for child in ast.iter_child_nodes(node):
+    stack: list[tuple[ast.AST, tuple[str, ...], bool]] = [(module.tree, (), False)]
+    while stack:
+        node, scope, inside_function = stack.pop()
+        if node is not module.tree:
+            yield ".".join(scope), node
+        for child in reversed(list(ast.iter_child_nodes(node))):
             inner, deeper = scope, inside_function
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = (*scope, child.name)
@@ -95,10 +103,7 @@ def named_nodes(module: Module) -> Iterator[tuple[str, ast.AST]]:
             elif isinstance(child, ast.Assign | ast.AnnAssign) and not inside_function:
                 targets = child.targets if isinstance(child, ast.Assign) else [child.target]
                 inner = (*scope, *(target.id for target in targets if isinstance(target, ast.Name)))
-            yield ".".join(inner), child
-            yield from walk(child, inner, inside_function=deeper)
-
-    yield from walk(module.tree, (), inside_function=False)
+            stack.append((child, inner, deeper))
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:

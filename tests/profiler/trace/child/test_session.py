@@ -1,5 +1,6 @@
 """What a trace says of the techniques: owners in the backward pass, and what each technique changes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -38,6 +39,17 @@ def _traced(config: dict[str, Any], changes: dict[str, Any]) -> Trace:
     document = scenario(config, **changes)
     target = Target(compute_capability=(8, 0))
     return make_trace(Scenario.model_validate(document), document, config, target)
+
+
+_PEAKS: dict[str, dict[str, int]] = {}
+
+
+def _deep_peaks(changes: dict[str, Any]) -> dict[str, int]:
+    """Peaks of tensors on the deep model, of which several tests compare the same ones; the trace itself goes."""
+    key = json.dumps(changes, sort_keys=True)
+    if key not in _PEAKS:
+        _PEAKS[key] = tensor_peaks(_traced(DEEP, changes))
+    return _PEAKS[key]
 
 
 def _made_in_backward(trace: Trace) -> set[tuple[str, str, str]]:
@@ -94,22 +106,20 @@ def test_the_head_of_a_fused_loss_adds_up_in_one_kernel() -> None:
     ],
 )
 def test_what_checkpointing_saves_on_a_deep_model(less: dict[str, Any], more: dict[str, Any]) -> None:
-    small, large = (tensor_peaks(_traced(DEEP, BF16 | SDPA | changes)) for changes in (less, more))
+    small, large = (_deep_peaks(BF16 | SDPA | changes) for changes in (less, more))
     assert small["forward"] < large["forward"]
 
 
 def test_attention_that_is_computed_again_keeps_no_scores() -> None:
     scores = 2 * 4 * 40 * 40 * 4  # rows, heads, positions twice, fp32
-    plain, again = (tensor_peaks(_traced(DEEP, changes))["forward"] for changes in ({}, BY_ATTENTION))
+    plain, again = (_deep_peaks(changes)["forward"] for changes in ({}, BY_ATTENTION))
     assert plain - again > 7 * scores
 
 
 @pytest.mark.parametrize("precision", [BF16, AUTOCAST])
 def test_a_reentrant_checkpoint_computes_a_layer_to_its_end(precision: dict[str, Any]) -> None:
     """The other kind stops once nothing more is missing, and leaves out the layer's last product and sum."""
-    one, other = (
-        tensor_peaks(_traced(DEEP, precision | SDPA | changes)) for changes in (REENTRANT, CHECKPOINTED)
-    )
+    one, other = (_deep_peaks(precision | SDPA | changes) for changes in (REENTRANT, CHECKPOINTED))
     assert one["forward"] == other["forward"]
     output = 2 * 40 * 96 * (2 if precision is BF16 else 4)
     assert one["backward"] - other["backward"] == 2 * output
