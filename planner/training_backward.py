@@ -308,7 +308,8 @@ def _gradients_above(step: Step, more: int = 0) -> list[Entry]:
         return [*gradients_so_far(step, above), *fresh]
     if setup.training.loss in WHOLE_LOGITS_NEVER and setup.adapter is None and setup.shard_gradients == 1:
         return [*gradients_so_far(step, above), *fresh, *_head_gradient(step, setup.train_bytes)]
-    return [*gradients_so_far(step, above + step.trained_at["embedding"]), *fresh]
+    matrix = min(step.vocab * step.model.hidden_size, step.trained_at["embedding"])
+    return [*gradients_so_far(step, above + matrix), *fresh]
 
 
 def _fresh(step: Step, kind: Kind) -> list[Entry]:
