@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.checks import above_zero, at_least, share
+from planner.cost.run_cost import usd_per_million_tokens
 
 MONTH_HOURS: Final = 730.5
 """A twelfth of 365.25 days."""
@@ -62,8 +63,10 @@ class BuyOrRent:
         rented_usd: What renting has.
         running_usd_per_month: Power, cooling and hosting.
         rent_usd_per_month: Rent of the hours used.
-        owned_usd_per_million_tokens: Over the machine's life; None without a speed.
-        rented_usd_per_million_tokens: The same.
+        owned_usd_per_million_tokens: Over the machine's life, both sides in values of today: the cost of owning over
+            the tokens of each month, discounted like the dollars of that month. None without a speed.
+        rented_usd_per_million_tokens: Rent of an hour over the tokens of an hour, which discounting both leaves as it
+            is; None without a speed.
     """
 
     pay_back_month: int | None
@@ -104,9 +107,8 @@ def buy_or_rent(
         kept.append(own.purchase_usd + spent)
         owned.append(kept[-1] - resale_usd(own, month) * discount**month)
         rented.append(paid)
-    tokens = (
-        None if not tokens_per_s else tokens_per_s * 3600 * MONTH_HOURS * utilisation_frac * own.life_months
-    )
+    hours = MONTH_HOURS * utilisation_frac * _annuity(own)
+    speed = tokens_per_s if hours > 0 else None
     last = own.life_months - 1
     return BuyOrRent(
         pay_back_month=_crossing(kept, rented),
@@ -115,8 +117,8 @@ def buy_or_rent(
         rented_usd=tuple(rented),
         running_usd_per_month=running,
         rent_usd_per_month=hired,
-        owned_usd_per_million_tokens=owned[last] / tokens * 1e6 if tokens else None,
-        rented_usd_per_million_tokens=rented[last] / tokens * 1e6 if tokens else None,
+        owned_usd_per_million_tokens=speed and usd_per_million_tokens(owned[last] / hours, speed),
+        rented_usd_per_million_tokens=speed and usd_per_million_tokens(rent.usd_per_hour, speed),
     )
 
 
@@ -132,9 +134,8 @@ def least_utilisation_frac(own: Ownership, rent: Rent) -> float | None:
         ValueError: As `buy_or_rent`.
     """
     _check(own, rent, 1.0, None)
-    discount = _discount(own)
-    annuity = sum(discount**month for month in range(1, own.life_months + 1))
-    lost = own.purchase_usd - resale_usd(own, own.life_months) * discount**own.life_months
+    annuity = _annuity(own)
+    lost = own.purchase_usd - resale_usd(own, own.life_months) * _discount(own) ** own.life_months
     idle = running_usd_per_month(own, 0.0)
     gained = rent.usd_per_hour * MONTH_HOURS - (running_usd_per_month(own, 1.0) - idle)
     needed = lost / annuity + idle
@@ -149,6 +150,11 @@ def _discount(own: Ownership) -> float:
     """What a dollar of the next month is worth today."""
     value: float = (1 + own.interest_frac_per_year) ** (-1 / YEAR_MONTHS)
     return value
+
+
+def _annuity(own: Ownership) -> float:
+    """What one each month of the life is worth today."""
+    return sum(_discount(own) ** month for month in range(1, own.life_months + 1))
 
 
 def _crossing(bought: list[float], rented: list[float]) -> int | None:

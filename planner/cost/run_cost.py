@@ -138,6 +138,11 @@ def run_cost(
     )
 
 
+def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
+    """Price of an hour over the tokens of an hour, for a million of them."""
+    return usd_per_hour / (tokens_per_s * HOUR_S) * 1e6
+
+
 def _times(time_s: float, frac: float | None) -> float | None:
     return None if frac is None else time_s * frac
 

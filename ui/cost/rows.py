@@ -7,7 +7,7 @@ from functools import lru_cache
 from json import loads
 from typing import Final
 
-from planner.cost.run_cost import HOUR_S
+from planner.cost.run_cost import usd_per_million_tokens
 from planner.hardware import Gpu
 from planner.issues import Issue
 from planner.plan_types import Plan, Verdict
@@ -93,7 +93,7 @@ class Row:
         rate = None if self.fit is None else self.fit.rate
         if rate is None or self.usd_per_hour is None:
             return None
-        return self.usd_per_hour / (rate.tokens_per_s * HOUR_S) * 1e6
+        return usd_per_million_tokens(self.usd_per_hour, rate.tokens_per_s)
 
     @property
     def headroom_bytes(self) -> int | None:

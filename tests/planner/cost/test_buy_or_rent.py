@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from planner.cost import Ownership, Rent, buy_or_rent, least_utilisation_frac
 from planner.cost.buy_or_rent import MONTH_HOURS, resale_usd, running_usd_per_month
+from planner.cost.run_cost import usd_per_million_tokens
 
 PLAIN = Ownership(
     purchase_usd=10_000, power_w=1000, usd_per_kwh=0.1, idle_power_frac=0, cooling_frac=0,
@@ -52,6 +53,20 @@ def test_tokens_share_the_cost_of_the_whole_life() -> None:
     assert found.owned_usd_per_million_tokens == pytest.approx(
         (10_000 + 36 * found.running_usd_per_month) / tokens * 1e6
     )
+
+
+def test_interest_discounts_tokens_with_their_dollars() -> None:
+    own = replace(PLAIN, interest_frac_per_year=0.05)
+    rent = Rent(usd_per_hour=2.1)
+    found = buy_or_rent(own, rent, utilisation_frac=0.5, tokens_per_s=1000)
+    assert found.rented_usd_per_million_tokens == usd_per_million_tokens(2.1, 1000)
+    tokens = sum(1000 * 3600 * MONTH_HOURS * 0.5 * 1.05 ** (-month / 12) for month in range(1, 37))
+    assert found.owned_usd_per_million_tokens == pytest.approx(found.owned_usd[35] / tokens * 1e6)
+    assert found.rented_usd_per_million_tokens == pytest.approx(found.rented_usd[35] / tokens * 1e6)
+    least = least_utilisation_frac(own, rent)
+    assert least is not None
+    same = buy_or_rent(own, rent, least, tokens_per_s=1000)
+    assert same.owned_usd_per_million_tokens == pytest.approx(same.rented_usd_per_million_tokens)
 
 
 @given(st.floats(0.05, 1), st.floats(0.05, 1))

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from planner.cost import Ownership, Rent, buy_or_rent
+from planner.ledger import Category
+from planner.plan_types import Verdict
+from ui import answers
 from ui.buy.builds import Known
 from ui.buy.money import LIMITS, Terms, costs_of, months_by_use, wrong_terms
-from ui.cost.replans import Rate
+from ui.cost.layout import Rented
+from ui.cost.quotes import quotes
+from ui.cost.replans import Fit, Rate
+from ui.cost.rows import Row, Status
 
 PRICE = Known(value=100_000, how="typed")
 POWER = Known(value=5_000, how="typed")
@@ -45,6 +51,20 @@ def test_without_a_rent_only_owning_is_told() -> None:
     assert found is not None
     assert found.owned_usd is not None
     assert (found.rented_usd, found.least_use_frac) == (None, None)
+
+
+def test_a_million_rented_tokens_cost_what_the_cost_page_says() -> None:
+    listed = quotes(answers.tables().offers)
+    quote = next(each for each in listed if each.per_card and each.gpu_id == "h100-sxm-80gb")
+    fit = Fit(verdict=Verdict.FITS, peak_bytes=1, headroom_bytes=1, largest=Category.WEIGHTS, rate=RATE)
+    rented = Rented(instances=None, paid=8, used=8)
+    gpu = answers.tables().gpus["h100-sxm-80gb"]
+    row = Row(quote=quote, status=Status.FITS, gpu=gpu, rented=rented, fit=fit)
+    rent = Known(value=8 * quote.usd_per_hour, how="offer")
+    for terms in (Terms(), Terms(interest_percent=20, use_percent=15, life_months=100)):
+        found = costs_of(PRICE, POWER, rent, RATE, terms)
+        assert found is not None
+        assert found.rented_usd == row.usd_per_million_tokens == rent.value / (1000 * 3600) * 1e6
 
 
 def test_without_price_or_power_nothing_is() -> None:
