@@ -13,13 +13,14 @@ from uuid import uuid4
 from pydantic import TypeAdapter, ValidationError
 
 from planner.calibrate import KeptRun
+from planner.checks.words import shown
 from planner.plan_types import Plan
 from planner.scenario import to_document
 from planner.units import MIB
 from profiler.compare import compare
 from profiler.gpu_names import gpu_id_for
 from profiler.live import data_folder
-from profiler.report import Report
+from profiler.report import Report, json_fault
 
 FOLDER: Final = "kept"
 KIND: Final = "headroom_kept_runs"
@@ -181,14 +182,15 @@ def runs_from(data: bytes) -> tuple[KeptRun, ...]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise KeptError("not_json", str(error)[:200]) from error
-    if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise KeptError("wrong_kind")
+        raise KeptError("not_json", json_fault(data, error)) from error
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or kind != KIND:
+        raise KeptError("wrong_kind", shown(kind))
     if document.get("version") != VERSION:
-        raise KeptError("wrong_version", str(document.get("version"))[:40])
+        raise KeptError("wrong_version", shown(document.get("version")))
     runs = document.get("runs")
     if not isinstance(runs, list) or len(runs) > MOST_RUNS:
-        raise KeptError("bad_value", "runs")
+        raise KeptError("bad_value", f"runs: {shown(runs)} (list, <= {MOST_RUNS})")
     return tuple(_checked(run, f"runs.{place}") for place, run in enumerate(runs))
 
 
@@ -196,11 +198,14 @@ def _checked(document: object, where: str) -> KeptRun:
     try:
         run = _ADAPTER.validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
         path = ".".join([where, *map(str, first["loc"])])
-        raise KeptError("bad_value", f"{path}: {first['msg']}") from error
-    if min(run.predicted_bytes, run.measured_bytes) <= 0 or not run.id.isalnum() or not run.id.isascii():
-        raise KeptError("bad_value", where)
+        raise KeptError("bad_value", f"{path}: {shown(first['input'])} ({first['msg']})") from error
+    for name in ("predicted_bytes", "measured_bytes"):
+        if getattr(run, name) <= 0:
+            raise KeptError("bad_value", f"{where}.{name}: {getattr(run, name)} (> 0)")
+    if not run.id.isalnum() or not run.id.isascii():
+        raise KeptError("bad_value", f"{where}.id: {shown(run.id)} (a-z, A-Z, 0-9)")
     return run
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from planner.checks.words import shown
 from planner.ledger import Category, Entry, Layer, Ledger, Phase, make_ledger
 from planner.units import MIB
 from profiler.documents import Bytes, DeviceKind, MeasuredPhase, Options, Remark, Seconds, ShortText, Strict
@@ -264,7 +265,7 @@ class ReportError(ValueError):
     Attributes:
         code: `too_large`, `not_json`, `wrong_kind`, `wrong_version` or `bad_value`.
         field: Dotted path at fault, empty for the whole file.
-        detail: What was wrong, as the parser put it.
+        detail: What was given; of `not_json` line and column of the first mistake, as `1:7`.
     """
 
     def __init__(self, code: str, field: str = "", detail: str = "") -> None:
@@ -272,6 +273,14 @@ class ReportError(ValueError):
         self.code = code
         self.field = field
         self.detail = detail
+
+
+def json_fault(data: bytes, error: Exception) -> str:
+    """Line and column where a file stops being JSON, as `1:7`."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.lineno}:{error.colno}"
+    before = data[: error.start] if isinstance(error, UnicodeDecodeError) else b""
+    return f"{before.count(10) + 1}:{len(before) - before.rfind(10)}"
 
 
 def dump_report(report: Report) -> str:
@@ -290,7 +299,7 @@ def load_report(data: bytes) -> Report:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ReportError("not_json", detail=str(error)[:200]) from error
+        raise ReportError("not_json", detail=json_fault(data, error)) from error
     return report_from(document)
 
 
@@ -301,14 +310,16 @@ def report_from(document: object) -> Report:
         ReportError: As for `load_report`.
     """
     if not isinstance(document, dict) or document.get("kind") != "headroom_measurement":
-        raise ReportError("wrong_kind", "kind")
+        given = document.get("kind") if isinstance(document, dict) else None
+        raise ReportError("wrong_kind", "kind", shown(given))
     version = document.get("version")
     if type(version) is not int or version not in READ_VERSIONS:
-        raise ReportError("wrong_version", "version", str(document.get("version"))[:40])
+        raise ReportError("wrong_version", "version", shown(version))
     try:
         return Report.model_validate_json(json.dumps(document, allow_nan=False))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ReportError("bad_value", ".".join(map(str, first["loc"])), first["msg"]) from error
+        first = error.errors(include_url=False)[0]
+        detail = f"{shown(first['input'])} ({first['msg']})"
+        raise ReportError("bad_value", ".".join(map(str, first["loc"])), detail) from error
     except (ValueError, RecursionError) as error:
         raise ReportError("bad_value", detail=str(error)[:200]) from error

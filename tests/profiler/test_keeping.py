@@ -1,5 +1,6 @@
 """The commands of kept runs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from hardware_db import load_tables
 from planner.estimate import plan
 from planner.scenario import Scenario, to_document
 from planner.units import GIB
-from profiler.kept import KeptRuns
-from profiler.report import DeviceReadings, dump_report
+from profiler.keeping import NO_REPORT, NOT_KEPT
+from profiler.kept import KeptError, KeptRuns
+from profiler.report import DeviceReadings, ReportError, dump_report
 from tests.profiler.reports import CUDA, TWO_PHASES, WEIGHTS, phase, report
 from tests.profiler.scenarios import LLAMA, scenario
 
@@ -49,10 +51,32 @@ def test_keep_list_export_forget_and_import(
 
 
 def test_what_cannot_be_kept_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for data, words in ((b"{", "not_json"), (dump_report(TWO_PHASES).encode(), "")):
-        path = tmp_path / "run.json"
+    path = tmp_path / "run.json"
+    newer = b'{"kind": "headroom.report", "version": 99}'
+    for data, words in (
+        (b"{", "run.json: no JSON, line:column 1:2; allowed: a report"),
+        (b"\n\xff\xfe", "run.json: no JSON, line:column "),
+        (newer, 'run.json: kind: "headroom.report" given; allowed: "headroom_measurement"'),
+        (b'{"kind": "headroom_measurement", "version": 0}', "version: 0 given; allowed: 1, 2"),
+        (dump_report(TWO_PHASES).encode(), "run.json: "),
+    ):
         path.write_bytes(data)
         assert command.main(["keep", str(path)]) == 2
         assert words in capsys.readouterr().err
     assert command.main(["keep", str(tmp_path / "none.json")]) == 2
-    assert command.main(["kept", "--import", str(tmp_path / "run.json")]) == 2
+    assert "none.json: can't be read" in capsys.readouterr().err
+    path.write_bytes(b"\x80\x04")
+    assert command.main(["kept", "--import", str(path)]) == 2
+    assert (
+        "run.json: no JSON, line:column 1:1; allowed: a file that `kept --export`" in capsys.readouterr().err
+    )
+    path.write_bytes(newer)
+    assert command.main(["kept", "--import", str(path)]) == 2
+    assert 'run.json: kind: "headroom.report" given' in capsys.readouterr().err
+
+
+def test_every_reason_is_a_sentence_with_what_is_allowed() -> None:
+    for known, said in ((ReportError, NO_REPORT), (KeptError, NOT_KEPT)):
+        codes = set(re.findall(r"`([a-z_]+)`", (known.__doc__ or "").split("code:")[1].split("detail:")[0]))
+        assert codes == set(said)
+        assert all(text.format(field="f", detail="d") for text in said.values())

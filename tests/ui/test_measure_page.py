@@ -373,7 +373,7 @@ def test_a_report_from_elsewhere_is_opened_and_put_away() -> None:
     ("data", "text"),
     [
         (b"\x80\x04pickle", "The file is not JSON"),
-        (b"[1, 2]", "no measurement of Headroom"),
+        (b'{"kind": "headroom.report", "version": 99}', "headroom.report"),
         (b'{"kind": "headroom_measurement", "version": 9}', "of version 9"),
         (
             as_file(report_of(tiny(), "cpu")).replace(b'"params_total": ', b'"params_total": -'),
@@ -382,7 +382,7 @@ def test_a_report_from_elsewhere_is_opened_and_put_away() -> None:
         (b" " * (MAX_REPORT_BYTES + 1), "larger than 8 MiB"),
         (b'{"a":' * 100_000, "The file is not JSON"),
     ],
-    ids=["pickle", "list", "version", "negative", "large", "deep"],
+    ids=["pickle", "kind", "version", "negative", "large", "deep"],
 )
 def test_a_file_that_is_no_report_is_told_and_changes_nothing(data: bytes, text: str) -> None:
     page = upload(opened(), data)
