@@ -52,6 +52,15 @@ def load(new: Document) -> None:
     st.session_state[_LINK_ISSUES] = ()
 
 
+def was_replaced() -> bool:
+    """Whether a callback has replaced the question and the page has not been drawn for it yet.
+
+    A button of a fragment has only the fragment drawn again: one that loads a question asks this first and then
+    has the whole page drawn.
+    """
+    return bool(st.session_state.get(_TOUCHED, False))
+
+
 def edit(change: Callable[[Document], Document]) -> None:
     """Change the question from a callback, after what was typed at the same moment."""
     load(change(_collected(document())))

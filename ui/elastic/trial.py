@@ -17,7 +17,7 @@ from ui.counts import short_count
 from ui.document import Document, canonical
 from ui.language import current_words
 from ui.numbers import DASH, gib1, percent, whole
-from ui.state import load
+from ui.state import load, was_replaced
 from ui.words import Safe, Words
 
 REMEMBERED: Final = 32
@@ -30,6 +30,8 @@ def draw_trial(document: Document) -> None:
     Args:
         document: A question that can be planned.
     """
+    if was_replaced():
+        st.rerun()
     words = current_words()
     box = st.expander(words("trial.title"), key="trial", on_change="rerun")
     full = answer(document).plan

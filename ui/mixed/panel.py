@@ -16,7 +16,7 @@ from ui.document import Document, canonical
 from ui.examples import refused_document, story_of
 from ui.language import current_words
 from ui.mixed import wording
-from ui.state import load
+from ui.state import load, was_replaced
 from ui.words import Safe, Words
 
 REMEMBERED: Final = 32
@@ -35,6 +35,8 @@ def draw_mixed(document: Document) -> None:
     Args:
         document: The question as it stands, whether it can be planned or not.
     """
+    if was_replaced():
+        st.rerun()
     if not is_shown(document):
         return
     words = current_words()

@@ -15,6 +15,7 @@ from ui.answers import answer
 from ui.document import Document, canonical
 from ui.language import current_words
 from ui.measure.jobs import Run, this_session
+from ui.state import was_replaced
 from ui.trace import actions, wording
 from ui.trace import jobs as running
 from ui.trace.question import Question, capability_of, question_of
@@ -34,6 +35,8 @@ def draw_trace(document: Document) -> None:
     Args:
         document: The question that the page answers.
     """
+    if was_replaced():
+        st.rerun()
     words = current_words()
     with st.container(key="trace", gap="small"):
         if actions.is_wanted():
