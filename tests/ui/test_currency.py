@@ -13,6 +13,7 @@ from tests.ui.test_cost_page import opened as opened_cost
 from ui import answers
 from ui.buy.builds import Build, in_dollars
 from ui.buy.money import Terms, terms_in_dollars
+from ui.buy.state import with_term
 from ui.cost.currency import Exchange, said
 from ui.cost.own import OwnPrice, own_quote
 from ui.document import put
@@ -51,8 +52,17 @@ def test_a_rate_that_cannot_be_turns_nothing_into_dollars(rate: float | None) ->
 def test_builds_and_terms_are_turned_but_not_power() -> None:
     build = in_dollars(Build(price=100, rent_per_hour=10, power_w=500), CNY)
     assert (build.price, build.rent_per_hour, build.power_w) == pytest.approx((14, 1.4, 500))
-    terms = terms_in_dollars(Terms(per_kwh=1, hosting=1000), CNY)
+    terms = terms_in_dollars(with_term(with_term(Terms(), "per_kwh", 1), "hosting", 1000), CNY)
     assert (terms.per_kwh, terms.hosting, terms.use_percent) == pytest.approx((0.14, 140, 60))
+
+
+def test_a_default_stays_in_dollars_until_it_is_typed() -> None:
+    unknown = Exchange(code="CNY")
+    assert terms_in_dollars(Terms(), CNY) == terms_in_dollars(Terms(), unknown) == Terms()
+    typed = with_term(Terms(), "per_kwh", 0.12)
+    assert terms_in_dollars(typed, CNY).per_kwh == pytest.approx(0.0168)
+    assert terms_in_dollars(typed, unknown).per_kwh is None
+    assert with_term(typed, "per_kwh", None) == Terms()
 
 
 def test_the_cost_page_takes_yuan() -> None:
@@ -74,8 +84,13 @@ def test_the_cost_page_takes_yuan() -> None:
 
 def test_the_buy_page_takes_the_same_currency() -> None:
     page = opened_buy()
+    said_first = headline(page)
     page.selectbox(key="currency_buy_code").set_value("EUR")
-    checked(page.run())
+    assert headline(checked(page.run())) == said_first
+    electricity = page.number_input(key="buy_term_per_kwh")
+    assert (electricity.label, electricity.value, electricity.placeholder) == (
+        "Electricity, EUR/kWh", None, "$0.12",
+    )  # fmt: skip
     page.number_input(key="currency_buy_usd_per_unit").set_value(1.1)
     page.number_input(key="buy_1_price").set_value(100_000.0)
     text = html(checked(page.run()))

@@ -7,10 +7,10 @@ import streamlit as st
 
 from ui.buy.builds import LETTERS, MOST_BUILDS, OPEN, Build, problem_of
 from ui.buy.columns import Column, known_cards
-from ui.buy.money import LIMITS, Terms, wrong_terms
+from ui.buy.money import AMOUNTS, LIMITS, Terms, wrong_terms
 from ui.buy.state import add_build, builds, change_build, change_terms, remove_build, terms
 from ui.catalog import described_cards, gpu_labels
-from ui.cost.currency import draw_currency, exchange
+from ui.cost.currency import USD, draw_currency, exchange
 from ui.cost.money import usd
 from ui.document import Document
 from ui.numbers import whole
@@ -158,7 +158,9 @@ def draw_terms(words: Words) -> None:
 
 def _term(name: str, current: Terms, words: Words) -> None:
     key = f"buy_term_{name}"
-    value = getattr(current, name)
+    kept = getattr(current, name)
+    in_dollars = name in AMOUNTS and name not in current.typed and exchange().code != USD
+    value = None if in_dollars else kept
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
     whole_number = name == "life_months"
@@ -167,6 +169,7 @@ def _term(name: str, current: Terms, words: Words) -> None:
         value=None,
         step=1 if whole_number else STEPS[name],
         format="%d" if whole_number else "%g",
+        placeholder=usd(kept) if in_dollars else None,
         key=key,
         on_change=_take_term,
         args=(name,),

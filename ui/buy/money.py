@@ -1,7 +1,7 @@
 """What a build costs to own and to rent, from the terms that the user sets."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from planner.cost import BuyOrRent, Ownership, Rent, buy_or_rent, least_utilisation_frac
 from ui.buy.builds import Known
@@ -22,6 +22,7 @@ class Terms:
         interest_percent: What the money costs, a year.
         resale_percent: What the machine brings at the end of its life, of its price.
         life_months: When that is.
+        typed: Names of the amounts that were typed; the others are the defaults, which are in dollars.
     """
 
     use_percent: float | None = 60.0
@@ -32,6 +33,7 @@ class Terms:
     interest_percent: float | None = 5.0
     resale_percent: float | None = 30.0
     life_months: int | None = 36
+    typed: frozenset[str] = frozenset()
 
 
 LIMITS: Final[dict[str, tuple[float, float]]] = {
@@ -45,6 +47,8 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
     "life_months": (1, 120),
 }
 """The least and the most of each term, both allowed."""
+AMOUNTS: Final = ("per_kwh", "hosting")
+"""The terms that are money."""
 USES: Final = tuple(step / 50 for step in range(1, 51))
 """Shares of use at which the pay-back is worked out."""
 
@@ -85,8 +89,11 @@ class Costs:
 
 
 def terms_in_dollars(terms: Terms, exchange: Exchange) -> Terms:
-    """The terms with their amounts in dollars; without a rate they are empty."""
-    return replace(terms, per_kwh=exchange.usd(terms.per_kwh), hosting=exchange.usd(terms.hosting))
+    """The terms with their amounts in dollars: those that were typed by the rate, without one they are empty."""
+    turned: dict[str, Any] = {
+        name: exchange.usd(getattr(terms, name)) for name in AMOUNTS if name in terms.typed
+    }
+    return replace(terms, **turned)
 
 
 def wrong_terms(terms: Terms) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import streamlit as st
 
 from ui.buy.builds import MOST_BUILDS, Build, first_builds
-from ui.buy.money import Terms
+from ui.buy.money import AMOUNTS, Terms
 
 _BUILDS: Final = "buy_builds"
 _NEXT: Final = "buy_next"
@@ -53,5 +53,14 @@ def terms() -> Terms:
 
 
 def change_terms(field: str, value: Any) -> None:
-    """One of them."""
-    st.session_state[_TERMS] = replace(terms(), **{field: value})
+    """One of them; an amount that is emptied is the default again."""
+    st.session_state[_TERMS] = with_term(terms(), field, value)
+
+
+def with_term(given: Terms, field: str, value: Any) -> Terms:
+    """The terms with one changed."""
+    if field not in AMOUNTS:
+        return replace(given, **{field: value})
+    if value is None:
+        return replace(given, **{field: getattr(Terms(), field)}, typed=given.typed - {field})
+    return replace(given, **{field: value}, typed=given.typed | {field})
