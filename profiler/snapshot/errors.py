@@ -8,7 +8,7 @@ class MemoryFileError(ValueError):
 
     Attributes:
         code: `too_large`, `empty`, `compressed`, `not_pickle`, `truncated`, `not_plain`, `too_complex`,
-            `not_snapshot`, `missing`, `bad_value` or `not_memory_text`.
+            `too_long_number`, `not_snapshot`, `missing`, `bad_value` or `not_memory_text`.
         field: Place at fault such as `segments[3].blocks[0].size`, empty for the whole file.
         params: Values for the sentence.
     """

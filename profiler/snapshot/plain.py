@@ -67,8 +67,8 @@ def load_plain(data: bytes) -> object:
         data: The file.
 
     Raises:
-        MemoryFileError: `empty`, `too_large`, `compressed`, `not_pickle`, `truncated`, `not_plain` or
-            `too_complex`.
+        MemoryFileError: `empty`, `too_large`, `compressed`, `not_pickle`, `truncated`, `not_plain`,
+            `too_long_number` or `too_complex`.
     """
     _check_size(data)
     _check_opcodes(data)
@@ -77,7 +77,7 @@ def load_plain(data: bytes) -> object:
     except MemoryFileError:
         raise
     except Exception as error:  # whatever the unpickler makes of bytes that only look right
-        raise MemoryFileError("not_pickle", detail=f"{type(error).__name__}: {error}"[:200]) from error
+        raise MemoryFileError("not_pickle", begins_with=data[:8].hex(" ")) from error
 
 
 def _check_size(data: bytes) -> None:
@@ -143,6 +143,7 @@ def _after_text(data: bytes, position: int, width: int) -> int:
     return start + size
 
 
+_DIGITS: Final = re.compile(rb"[IL]-?[0-9]{20}")
 _ARGUMENT_BYTES: Final = 10
 """The most that an opcode without text takes."""
 
@@ -154,9 +155,20 @@ def _refuse(data: bytes, position: int) -> NoReturn:
         raise MemoryFileError("not_plain", name=f"protocol {data[1]}", offset=position)
     if opcode in _KNOWN and len(data) - position < _ARGUMENT_BYTES:
         raise MemoryFileError("truncated", bytes=len(data))
+    if _is_long_number(data, position):
+        raise MemoryFileError("too_long_number", offset=position, allowed="64 bits")
     if position == 0 and opcode not in _NAMES:
-        raise MemoryFileError("not_pickle", detail=f"begins with {data[:8]!r}")
+        raise MemoryFileError("not_pickle", begins_with=data[:8].hex(" "))
     raise MemoryFileError("not_plain", name=_NAMES.get(opcode, hex(opcode)), offset=position)
+
+
+def _is_long_number(data: bytes, position: int) -> bool:
+    """Whether a whole number of more than 64 bits begins here."""
+    opcode = data[position]
+    if opcode in b"IL":
+        return _DIGITS.match(data, position) is not None
+    width = {0x8A: 1, 0x8B: 4}.get(opcode)
+    return width is not None and int.from_bytes(data[position + 1 : position + 1 + width], "little") > 9
 
 
 _NAMES: Final = {

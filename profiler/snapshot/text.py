@@ -25,6 +25,7 @@ _PROBLEMS = {
     "not_pickle": "no pickle, and no text of memory_stats or memory_summary",
     "truncated": "ends in the middle; copy or dump it again",
     "not_plain": "refused, nothing in it was run: a snapshot holds plain values only, and this asks for code",
+    "too_long_number": "a whole number of more than 64 bits, which no snapshot holds",
     "too_complex": "refused: reading it would take far more memory than a snapshot of its size does",
     "not_snapshot": "a pickle, but no memory snapshot",
     "missing": "a value that every version of PyTorch writes is missing",
@@ -69,7 +70,7 @@ def _block_json(note: BlockNote) -> dict[str, Any]:
 def error_line(problem: MemoryFileError) -> str:
     """Why a file could not be read: a sentence, the place and values."""
     said = _PROBLEMS.get(problem.code, problem.code.replace("_", " "))
-    values = (f"{name} {value}" for name, value in problem.params.items() if value != "")
+    values = (f"{name.replace('_', ' ')} {value}" for name, value in problem.params.items() if value != "")
     return ": ".join(filter(None, (said, problem.field, "; ".join(values))))
 
 

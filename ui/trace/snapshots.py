@@ -16,6 +16,9 @@ UPLOAD: Final = "snapshot_upload"
 TEXT: Final = "mono_snapshot_text"
 MOST_MIB: Final = MAX_FILE_BYTES // MIB
 
+FACTS: Final = ("name", "detail", "given", "allowed", "seconds", "offset", "begins_with")
+"""What sentences of refusals name."""
+
 _OPENED: Final = "snapshot_opened"
 _NAME: Final = "snapshot_name"
 _PROBLEM: Final = "snapshot_problem"
@@ -86,7 +89,7 @@ def problem_text(problem: MemoryFileError, words: Words) -> Safe:
     key = f"snapshot.problem.{problem.code}"
     params = {name_: _written(value) for name_, value in problem.params.items()}
     allowed = problem.params.get("allowed_bytes")
-    facts = {"name": "", "detail": "", "given": "", "allowed": "", "seconds": "", **params}
+    facts = dict.fromkeys(FACTS, "") | params
     facts["mib"] = whole(allowed / MIB) if isinstance(allowed, int) else whole(MOST_MIB)
     if not words.has(key):
         return words.html("snapshot.problem.other", code=problem.code)

@@ -1,6 +1,7 @@
 """`python -m profiler snapshot FILE`."""
 
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -64,6 +65,9 @@ def test_printed_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str], tex
         (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "nothing in it was run"),
         (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", "name STACK_GLOBAL"),
         (snapshot()[:-40], "ends in the middle"),
+        (b"\xff\xfejunk", "begins with ff fe 6a 75 6e 6b"),
+        (pickle.dumps({"a": 10**40}), "a whole number of more than 64 bits"),
+        (pickle.dumps({"a": 10**40}, 0), "offset 11"),
     ],
 )
 def test_what_cannot_be_read_is_wrong_input(
