@@ -64,14 +64,32 @@ def test_json_holds_scenarios_that_can_be_planned(scenario: str, capsys: pytest.
         (["--owned", "h100=8"], "owned: 'h100=8'; allowed: an id"),
         (["--owned", "h100-sxm-80gb=0"], "owned: 'h100-sxm-80gb=0'; allowed: an id"),
         (["--provider", "Nobody"], "provider: 'Nobody'; allowed: AWS"),
-        (["--budget-usd", "0"], "budget_usd: 0.0; allowed: more than 0"),
-        (["--sequences", "-1"], "sequences: -1; allowed: more than 0"),
     ],
 )
 def test_bad_options_are_named_with_what_is_allowed(
     scenario: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["search", scenario, *options]) == BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--budget-usd", "0"], "--budget-usd: '0'; allowed: a number above 0"),
+        (["--tokens", "inf"], "--tokens: 'inf'; allowed: a number above 0"),
+        (["--deadline-days", "soon"], "--deadline-days: 'soon'; allowed: a number above 0"),
+        (["--sequences=-1"], "--sequences: '-1'; allowed: a whole number from 1 up"),
+        (["--sequences", "1e3"], "--sequences: '1e3'; allowed: a whole number from 1 up"),
+        (["--most-gpus", "0"], "--most-gpus: '0'; allowed: a whole number from 1 up"),
+    ],
+)
+def test_a_number_that_cannot_be_is_named_by_its_option(
+    scenario: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["search", scenario, *options])
+    assert ended.value.code == BAD_INPUT
     assert said in capsys.readouterr().err
 
 
