@@ -168,6 +168,8 @@ def target_of(text: str, nvml: Nvml) -> tuple[tuple[DeviceInfo, ...], int | None
     Raises:
         ValueError: It names no card of this machine and no running process.
     """
+    if text.startswith("gpu:") and not text.removeprefix("gpu:").isdecimal():
+        raise ValueError(f"PID|GPU: {text!r} given; gpu: and a number from 0 up, a UUID, all or a process id")
     found = nvml.devices().value or ()
     usable = tuple(card for card in found if not card.mig_enabled and card.uuid.value is not None)
     if text == "all":

@@ -227,6 +227,8 @@ def test_no_driver_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setattr(outside, "Nvml", lambda: Nvml(FakeNvml(overrides={"nvmlInit": failure(12)})))
     assert command.main(["watch", "gpu:0"]) == 1
     assert "no_driver" in capsys.readouterr().err
+    assert command.main(["watch", "gpu:x"]) == 2
+    assert "'gpu:x' given; gpu: and a number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--every", "--seconds"])
