@@ -7,37 +7,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser import colors
-from tests.browser.conftest import WAIT_MS, settle
-from tests.browser.test_plan import STREAMLIT_PROBES, query_of
+from tests.browser.opening import WAIT_MS, headline, query_of, wait_for_another
 from ui.document import put
-from ui.examples import STORIES, default_document, story_document
+from ui.examples import default_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Page
 
-    from tests.browser.conftest import Opened
-
-    OpenPage = Callable[..., Opened]
+    from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 
 BARS = ".st-key-compare_bars .barlayer path"
-
-
-def headline(page: Page) -> str:
-    return page.inner_text("h1.v")
-
-
-def wait_for_another(page: Page, headline_before: str) -> None:
-    page.wait_for_function(
-        "old => document.querySelector('h1.v') && document.querySelector('h1.v').innerText !== old",
-        arg=headline_before,
-        timeout=WAIT_MS,
-    )
-    settle(page)
 
 
 def enter(page: Page, label: str, value: str) -> None:
@@ -63,9 +44,8 @@ def test_three_scenarios_stand_side_by_side(open_page: OpenPage) -> None:
     assert page.locator(BARS).count() > 10
     assert page.locator(".st-key-compare_strip .tag").count() == 3
     assert page.locator('.tw[aria-label="Differences"] tbody tr').count() > 5
-    hosts = {urlsplit(url).hostname for url in opened.requests if not url.startswith(("data:", "blob:"))}
-    assert hosts == {"127.0.0.1"}
-    assert [text for text in opened.complaints if not text.endswith(STREAMLIT_PROBES)] == []
+    assert opened.hosts() == {"127.0.0.1"}
+    assert opened.errors() == []
 
 
 def test_keep_edit_compare_and_undo(open_page: OpenPage) -> None:
@@ -108,35 +88,3 @@ def test_sizes_in_gb_reach_the_axis_and_the_words(open_page: OpenPage) -> None:
     wait_for_another(page, before)
     assert " GB" in headline(page)
     assert "GiB" not in page.inner_text('[data-testid="stMain"]')
-
-
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_no_sideways_scroll(open_page: OpenPage, width: int) -> None:
-    page = open_page(width=width, query="compare" + query_of(story_document(STORIES[2]))).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    main = page.eval_on_selector('[data-testid="stMain"]', "box => [box.scrollWidth, box.clientWidth]")
-    assert main[0] <= main[1]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(open_page: OpenPage, scheme: str) -> None:
-    page = open_page(scheme=scheme, query="compare").page
-    texts = page.evaluate(colors.TEXTS)
-    assert len(texts) > 100
-    weak = [
-        (round(ratio, 2), text["text"][:40], text["color"], text["behind"])
-        for text in texts
-        if (ratio := colors.contrast(text["color"], text["behind"])) < colors.LEAST_CONTRAST
-    ]
-    assert weak == []
-
-
-def test_a_theme_switch_leaves_no_stale_colour(open_page: OpenPage) -> None:
-    page = open_page(scheme="light", query="compare").page
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        "want => getComputedStyle(document.querySelector('h1.v')).color === want",
-        arg=colors.as_browser("text", dark=True),
-        timeout=WAIT_MS,
-    )
-    assert set(page.evaluate(colors.FIGURE_COLORS)) & colors.only_light() == set()

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser import colors
-from tests.browser.conftest import WAIT_MS, settle
-from tests.browser.test_compare import headline, wait_for_another
-from tests.browser.test_plan import STREAMLIT_PROBES
+from tests.browser.opening import WAIT_MS, headline, settle, wait_for_another
 from tests.planner.diagnose.cases import MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Page
 
-    from tests.browser.conftest import Opened
-
-    OpenPage = Callable[..., Opened]
+    from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 
@@ -43,9 +35,8 @@ def test_a_pasted_message_is_answered(open_page: OpenPage) -> None:
     paste(page, OTHER)
     assert headline(page) == "Somebody else is on the card"
     assert page.locator(".fixout").count() >= 3
-    hosts = {urlsplit(url).hostname for url in opened.requests if not url.startswith(("data:", "blob:"))}
-    assert hosts == {"127.0.0.1"}
-    assert [text for text in opened.complaints if not text.endswith(STREAMLIT_PROBES)] == []
+    assert opened.hosts() == {"127.0.0.1"}
+    assert opened.errors() == []
 
 
 def test_a_fix_is_applied_by_its_button(open_page: OpenPage) -> None:
@@ -80,35 +71,3 @@ def test_the_message_is_still_there_after_another_page(open_page: OpenPage) -> N
     page.get_by_role("link", name="Diagnose", exact=True).first.click()
     wait_for_another(page, before)
     assert headline(page) == "Somebody else is on the card"
-
-
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_no_sideways_scroll(open_page: OpenPage, width: int) -> None:
-    page = open_page(width=width, query="diagnose").page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    main = page.eval_on_selector('[data-testid="stMain"]', "box => [box.scrollWidth, box.clientWidth]")
-    assert main[0] <= main[1]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(open_page: OpenPage, scheme: str) -> None:
-    page = open_page(scheme=scheme, query="diagnose").page
-    texts = page.evaluate(colors.TEXTS)
-    assert len(texts) > 100
-    weak = [
-        (round(ratio, 2), text["text"][:40], text["color"], text["behind"])
-        for text in texts
-        if (ratio := colors.contrast(text["color"], text["behind"])) < colors.LEAST_CONTRAST
-    ]
-    assert weak == []
-
-
-def test_a_theme_switch_leaves_no_stale_colour(open_page: OpenPage) -> None:
-    page = open_page(scheme="light", query="diagnose").page
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        "want => getComputedStyle(document.querySelector('h1.v')).color === want",
-        arg=colors.as_browser("text", dark=True),
-        timeout=WAIT_MS,
-    )
-    assert set(page.evaluate(colors.FIGURE_COLORS)) & colors.only_light() == set()

@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import WAIT_MS, settle
-from tests.browser.test_plan import query_of
+from tests.browser.opening import WAIT_MS, query_of, settle
 from ui.examples import STORIES, story_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.browser.conftest import Opened
-
-    OpenPage = Callable[..., Opened]
+    from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 

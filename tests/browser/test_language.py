@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import SETTLED, WAIT_MS
+from tests.browser.opening import settle_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Page
 
-    from tests.browser.conftest import Opened
-
-    OpenPage = Callable[..., Opened]
+    from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 
@@ -49,21 +45,15 @@ CLIPPED = """() => [...document.querySelectorAll('[data-testid="stMain"] *, [dat
 }).map(box => box.innerText.slice(0, 60))"""
 
 
-def settle(page: Page) -> None:
-    """Wait until the script has ended and the headline stands; not every page has a figure."""
-    page.wait_for_selector(SETTLED, timeout=WAIT_MS)
-    page.wait_for_selector("h1.v", timeout=WAIT_MS)
-
-
 def is_chinese(page: Page) -> bool:
-    settle(page)
+    settle_words(page)
     return bool(CJK.search(page.inner_text("h1.v")))
 
 
 def go_to(page: Page, title: str) -> None:
     page.get_by_role("link", name=title, exact=True).first.click()
     page.wait_for_timeout(300)
-    settle(page)
+    settle_words(page)
 
 
 def test_the_language_is_guessed_switched_and_kept(open_page: OpenPage) -> None:
@@ -86,7 +76,7 @@ def test_the_language_is_guessed_switched_and_kept(open_page: OpenPage) -> None:
 def test_no_page_clips_or_mixes_text(
     open_page: OpenPage, path: str, width: int, scheme: str, locale: str
 ) -> None:
-    page = open_page(locale=locale, width=width, scheme=scheme, query=path, wait=settle).page
+    page = open_page(locale=locale, width=width, scheme=scheme, query=path, wait=settle_words).page
     page.wait_for_timeout(1000)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
