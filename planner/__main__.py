@@ -161,10 +161,14 @@ def _plan(options: argparse.Namespace) -> Iterable[str]:
 def _cards_question(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli_layouts import card_lines  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
 
     plan = None if options.topic == "layouts" else _planned(options.file)
     scenario = read_scenario(options.file) if plan is None else plan.scenario
-    return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
+    try:
+        return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
 
 
 def _budget(options: argparse.Namespace) -> Iterable[str]:
@@ -262,13 +266,23 @@ def _score(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _link(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.estimate import plan  # noqa: PLC0415
     from planner.issues import ScenarioError  # noqa: PLC0415
     from planner.link import encode  # noqa: PLC0415
 
+    scenario = read_scenario(options.file)
     try:
-        return [encode(read_scenario(options.file))]
+        text = encode(scenario)
     except ScenarioError as refusal:
         raise bad_scenario(refusal.issues) from refusal
+    try:
+        plan(scenario, load_tables())
+    except ScenarioError as refusal:
+        # The page opens it and helps to mend it, so there is a link and a word about it.
+        for problem in bad_scenario(refusal.issues).lines:
+            print(problem, file=sys.stderr)
+    return [text]
 
 
 def _diagnose(options: argparse.Namespace) -> Iterable[str]:

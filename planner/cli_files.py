@@ -48,6 +48,7 @@ REFUSED_EXPORTS: Final = {
     "adapter": "for adapter runs only; the task is {given}",
     "model": "has no words for {given}|it has for: {allowed}",
     "field": "{field} = {given} can't be told|allowed: {allowed}",
+    "kinds": "every machine has the same kind of card; given {given}",
     "offer": "no hourly offer for {given}|clouds: {allowed}",
 }
 """Why a plan has no file of a kind."""

@@ -8,7 +8,7 @@ from planner import cli_text
 from planner.cli_report import gib_text, table
 from planner.elastic import Elastic, elastic
 from planner.hardware import Tables
-from planner.issues import Severity
+from planner.issues import ScenarioError, Severity
 from planner.mixed.layouts import Layouts, Row, layouts
 from planner.mixed.step_time import Stage, stages_of
 from planner.plan_types import Plan
@@ -48,6 +48,9 @@ def card_lines(
         plan: Its plan, where the topic asks for one.
         tables: Cards and constants.
         as_json: The scenario that layouts or a trial come to, where there is one.
+
+    Raises:
+        ScenarioError: Layouts were asked for a question that cannot be planned in any way.
     """
     document: dict[str, Any] = {}
     lines: Iterable[str]
@@ -58,6 +61,8 @@ def card_lines(
         document, lines = tried.document, trial_lines(tried)
     else:
         laid_out = layouts(scenario, tables)
+        if laid_out.refusal is not None and all(row.plan is None for row in laid_out.rows):
+            raise ScenarioError(laid_out.rows[0].issues)
         document, lines = laid_out.rows[-1].document, layout_lines(laid_out, tables)
     return [json.dumps(document, indent=2, ensure_ascii=False)] if as_json and document else lines
 

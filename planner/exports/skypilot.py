@@ -45,10 +45,12 @@ def skypilot(plan: Plan, offer: Offer | None) -> Export:
     """The task: the offer's instance type, how many of them, what to install and what to start.
 
     Raises:
-        ExportRefusedError: There is no offer, or it is of a cloud that SkyPilot does not know.
+        ExportRefusedError: The cards are of several kinds, there is no offer, or it is of a cloud that
+            SkyPilot does not know.
     """
-    if len(plan.scenario.hardware.devices) > 1:
-        raise ExportRefusedError("field", "hardware.devices", len(plan.scenario.hardware.devices), "1")
+    kinds = tuple(dict.fromkeys(row.gpu for row in plan.scenario.hardware.devices))
+    if len(kinds) > 1:
+        raise ExportRefusedError("kinds", "hardware.devices", ", ".join(kinds), "1")
     if offer is None or offer.provider not in CLOUDS:
         given = plan.scenario.hardware.devices[0].gpu if offer is None else offer.provider
         raise ExportRefusedError("offer", "hardware.devices", given, ", ".join(CLOUDS))

@@ -44,7 +44,8 @@ class ExportRefusedError(ValueError):
     """A plan that a program cannot carry out as planned.
 
     Attributes:
-        code: `target_unknown`, `for_training`, `for_serving`, `runtime`, `adapter`, `model`, or `field`.
+        code: `target_unknown`, `for_training`, `for_serving`, `runtime`, `adapter`, `model`,
+            `field`, `kinds` (several kinds of card), or `offer`.
         field: The scenario's field at fault, "" where it is none.
         given: Its value.
         allowed: What the program can do.

@@ -350,6 +350,20 @@ def test_questions_about_cards(topic: str, name: str, said: str, capsys: pytest.
     assert said in capsys.readouterr().out
 
 
+def test_layouts_of_a_question_that_is_refused_whole(tmp_path: Path, said: Any) -> None:
+    for hardware in ([{"gpu": "rtx-9999"}], [{"gpu": "rtx-9999"}, {"gpu": "rtx-4090-24gb"}]):
+        code, out, err = said("layouts", changed(tmp_path, hardware={"devices": hardware}))
+        assert (code, out) == (2, "")
+        assert "rtx-9999" in err
+
+
+def test_the_link_of_a_refused_question_comes_with_the_reason(tmp_path: Path, said: Any) -> None:
+    code, out, err = said("link", changed(tmp_path, hardware={"devices": [{"gpu": "rtx-9999"}]}))
+    assert (code, out.startswith("1.")) == (0, True)
+    assert "rtx-9999" in err
+    assert said("link", str(TRAINING))[2] == ""
+
+
 def test_budget_prints_the_curve_of_a_compiled_job(tmp_path: Path, said: Any) -> None:
     code, out, _ = said("budget", changed(tmp_path, runtime={"name": "torchtitan", "compile": True}))
     assert code == 0
