@@ -12,11 +12,13 @@ from ui.answers import tables
 from ui.buy.answers import OnBuild, largest_model, longest_context, on_build
 from ui.buy.builds import (
     LETTERS,
+    OPEN,
     Build,
     Counted,
     Known,
     counted,
     device_rows,
+    in_dollars,
     power_of,
     price_of,
     problem_of,
@@ -24,6 +26,7 @@ from ui.buy.builds import (
 )
 from ui.buy.money import Costs, Terms, costs_of
 from ui.catalog import described_cards, described_gpus
+from ui.cost.currency import Exchange
 from ui.cost.quotes import Quote
 from ui.document import Document
 
@@ -42,6 +45,8 @@ class Column:
         costs: Owning and renting; None where price or power is not known.
         longest: Tokens of the longest sequence that fits; None where not known.
         largest: Id of the largest model that fits; None for none.
+        problem: Why the build is not counted, words are `buy.problem.<code>`; nothing else is known of it then.
+        wrong: The value that is the problem, as typed.
     """
 
     letter: str
@@ -54,6 +59,8 @@ class Column:
     costs: Costs | None
     longest: int | None
     largest: str | None
+    problem: str | None = None
+    wrong: float | str | None = None
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -67,23 +74,32 @@ def known_cards(document: Document) -> dict[str, Gpu]:
 
 
 def column(
-    letter: str, build: Build, document: Document, terms: Terms, quotes: Sequence[Quote], today: date
-) -> Column | None:
-    """One column; None where the build cannot be planned.
+    letter: str,
+    typed: Build,
+    document: Document,
+    terms: Terms,
+    quotes: Sequence[Quote],
+    today: date,
+    exchange: Exchange,
+) -> Column:
+    """One column; where the build cannot be planned it tells the problem only.
 
     Args:
         letter: Its letter.
-        build: As typed.
+        typed: As typed.
         document: The open question.
-        terms: Of owning.
+        terms: Of owning, in dollars.
         quotes: Prices an hour that a rent may be taken from.
         today: For the age of prices.
+        exchange: The currency that the build's amounts are typed in.
     """
     known = known_cards(document)
-    rows = device_rows(build, document, described_cards(document))
+    rows = device_rows(typed, document, described_cards(document))
     devices = _devices(rows)
-    if problem_of(build, known) is not None or devices is None:
-        return None
+    problem = problem_of(typed, known)
+    if problem is not None or devices is None:
+        return _not_counted(letter, typed, problem or "open", document)
+    build = in_dollars(typed, exchange)
     cards = counted(devices, known)
     on = on_build(document, rows)
     nodes = tables().nodes
@@ -104,14 +120,39 @@ def column(
 
 
 def columns(
-    builds: Mapping[int, Build], document: Document, terms: Terms, quotes: Sequence[Quote], today: date
+    builds: Mapping[int, Build],
+    document: Document,
+    terms: Terms,
+    quotes: Sequence[Quote],
+    today: date,
+    exchange: Exchange | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of all builds that can be planned, lettered by their place in the list."""
-    made = (
-        column(letter, build, document, terms, quotes, today)
+    """A column a build, lettered by its place in the list; amounts are in dollars where no currency is given."""
+    money = exchange or Exchange()
+    return tuple(
+        column(letter, build, document, terms, quotes, today, money)
         for letter, build in zip(LETTERS, builds.values(), strict=False)
     )
-    return tuple(one for one in made if one is not None)
+
+
+def _not_counted(letter: str, typed: Build, problem: str, document: Document) -> Column:
+    """A build that cannot be planned, with the value that is the problem."""
+    gpu = known_cards(document).get(typed.gpu_id) or Gpu(id=typed.gpu_id, name=typed.gpu_id)
+    named = typed.gpu_id != OPEN
+    return Column(
+        letter=letter,
+        build=typed,
+        cards=((gpu, 0 if problem == "count" else typed.count or 0),) if named else (),
+        on=OnBuild(document=document),
+        price=None,
+        power=None,
+        rent=None,
+        costs=None,
+        longest=None,
+        largest=None,
+        problem=problem,
+        wrong=getattr(typed, "gpu_id" if problem == "card" else problem, None),
+    )
 
 
 def _devices(rows: Sequence[Document]) -> tuple[Device, ...] | None:

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import streamlit as st
 
-from ui.buy.builds import LETTERS, MOST_BUILDS, OPEN, Build, problem_of
-from ui.buy.columns import Column, known_cards
+from ui.buy.builds import LETTERS, MOST_BUILDS, OPEN, Build
+from ui.buy.columns import Column
 from ui.buy.money import AMOUNTS, LIMITS, Terms, wrong_terms
 from ui.buy.state import add_build, builds, change_build, change_terms, remove_build, terms
+from ui.buy.wording import problem_text
 from ui.catalog import described_cards, gpu_labels
 from ui.cost.currency import USD, draw_currency, exchange
 from ui.cost.money import usd
@@ -40,15 +41,14 @@ def draw_builds(document: Document, columns: Sequence[Column], words: Words) -> 
         columns: What is known of the builds, for the fields that are left empty.
         words: The language.
     """
-    known = known_cards(document)
     found = {one.letter: one for one in columns}
     draw_currency(words, "buy")
     with st.container(key="buybuilds", gap="small"):
         for letter, (line, build) in zip(LETTERS, list(builds().items()), strict=False):
             _line(line, letter, build, found.get(letter), document, words)
-            problem = problem_of(build, known)
-            if problem is not None:
-                text = words.html(f"buy.problem.{problem}", letter=letter)
+            column = found.get(letter)
+            if column is not None and column.problem is not None:
+                text = words.html("buy.not_counted", letter=letter, why=problem_text(column, words))
                 st.html(f'<div class="msg bad" role="alert">{text}</div>')
         if len(builds()) < MOST_BUILDS:
             with st.container(key="quiet_add_build"):
@@ -97,7 +97,7 @@ def _line(
                 width=width,
                 **_bound(line, name, getattr(build, name)),
             )
-        if column is not None and build.gpu_id != OPEN:
+        if column is not None and column.problem is None and build.gpu_id != OPEN:
             st.button(
                 words("buy.plan_it", letter=letter),
                 type="tertiary",

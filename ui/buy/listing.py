@@ -48,14 +48,20 @@ def build_csv(columns: Sequence[Column]) -> str:
     return out.getvalue()
 
 
+def _verdict(column: Column) -> str | None:
+    if column.problem is not None:
+        return "not_counted"
+    return None if column.on.plan is None else column.on.plan.verdict.value
+
+
 def _cells(column: Column) -> list[Any]:
     plan, rate, costs = column.on.plan, column.on.rate, column.costs
     rented = costs is not None and costs.rented
     cards = " + ".join(f"{count} x {gpu.id}" for gpu, count in column.cards)
     return [
-        *(column.letter, cards, None if plan is None else plan.verdict.value),
+        *(column.letter, cards, _verdict(column)),
         None if plan is None else plan.worst.headroom_bytes,
-        column.on.divided,
+        column.on.divided if column.problem is None else None,
         *(
             (None,) * 3
             if rate is None

@@ -6,10 +6,10 @@ from typing import Final
 from planner.plan_types import Verdict
 from ui.buy.builds import OPEN, Known
 from ui.buy.columns import Column
-from ui.cost.money import cards_text, day, usd, usd_small
+from ui.cost.money import cards_text, day, short_card, usd, usd_small
 from ui.issue_words import issue_html
 from ui.names import short_model_name
-from ui.numbers import DASH, percent, signed_gib, whole
+from ui.numbers import DASH, MINUS, percent, signed_gib, whole
 from ui.words import Safe, Words
 
 TONES: Final = {
@@ -25,7 +25,16 @@ Cell = tuple[str, str, str]
 
 def name_of(column: Column) -> str:
     """The cards of a build: `2 × A100 40GB + 4 × RTX 4090`."""
-    return " + ".join(cards_text(count, gpu) for gpu, count in column.cards)
+    named = (cards_text(count, gpu) if count > 0 else short_card(gpu) for gpu, count in column.cards)
+    return " + ".join(named) or DASH
+
+
+def problem_text(column: Column, words: Words) -> str:
+    """The field that keeps a build from being counted, its value and what is allowed."""
+    value = column.wrong
+    if not isinstance(value, str):
+        value = words("buy.problem.empty") if value is None else f"{value:,.15g}".replace("-", MINUS, 1)
+    return words(f"buy.problem.{column.problem}", value=value)
 
 
 def best_of(columns: Sequence[Column]) -> Column | None:
@@ -41,7 +50,8 @@ def headline(columns: Sequence[Column], words: Words) -> Safe:
         return words.html("buy.head.best", cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
     if any(one.on.fits for one in columns):
         return words.html("buy.head.no_cost")
-    return words.html("buy.head.none_fits" if columns else "buy.head.empty")
+    counted = any(one.problem is None for one in columns)
+    return words.html("buy.head.none_fits" if counted else "buy.head.empty")
 
 
 def why(columns: Sequence[Column], use_frac: float, words: Words) -> Safe:
@@ -89,11 +99,19 @@ def table_rows(columns: Sequence[Column], words: Words) -> list[list[str]]:
     for name, figure, value, least in _ROWS:
         best = None if value is None else _best(columns, value, least=least)
         cells = [
-            words.html("buy.best", value=figure(one, words)) if one is best else figure(one, words)
+            words.html("buy.best", value=_cell(one, name, figure, words))
+            if one is best
+            else _cell(one, name, figure, words)
             for one in columns
         ]
         rows.append([words(f"buy.row.{name}"), *cells])
     return rows
+
+
+def _cell(column: Column, name: str, figure: Figure, words: Words) -> Safe:
+    if column.problem is not None and name != "fits":
+        return Safe(DASH)
+    return figure(column, words)
 
 
 def _best(columns: Sequence[Column], value: Value, *, least: bool) -> Column | None:
@@ -106,6 +124,8 @@ def _best(columns: Sequence[Column], value: Value, *, least: bool) -> Column | N
 
 
 def _fits(column: Column, words: Words) -> Safe:
+    if column.problem is not None:
+        return words.html("buy.fit.not_counted", why=problem_text(column, words))
     plan = column.on.plan
     if plan is None or column.on.issue is not None:
         text = words.html("buy.fit.refused")
@@ -246,6 +266,8 @@ def trouble(columns: Sequence[Column], words: Words) -> list[Safe]:
     """What keeps builds from the comparison: a line each."""
     lines: list[Safe] = []
     for one in columns:
+        if one.problem is not None:
+            continue
         if one.on.issue is not None:
             lines.append(
                 words.html("buy.trouble.refused", letter=one.letter, why=issue_html(one.on.issue, words))

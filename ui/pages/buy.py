@@ -9,7 +9,6 @@ from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.answers import tables
 from ui.buy import wording
-from ui.buy.builds import in_dollars
 from ui.buy.classes import draw_classes
 from ui.buy.columns import Column, columns
 from ui.buy.editor import draw_builds, draw_terms
@@ -42,9 +41,7 @@ def draw() -> None:
     today, money = datetime.now(UTC).date(), exchange()
     given = terms_in_dollars(terms(), money)
     prices = (*refreshed_quotes(), *quotes(tables().offers))
-    found = columns(
-        {line: in_dollars(one, money) for line, one in builds().items()}, frame.document, given, prices, today
-    )
+    found = columns(builds(), frame.document, given, prices, today, money)
     with st.container(key="stale" if frame.stale else "current"):
         _verdict(frame, frame.plan, found, given)
         _table(found, words)

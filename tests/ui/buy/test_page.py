@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,12 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import charts, checked, headline, html
 from ui import answers
-from ui.buy.builds import first_builds
+from ui.buy.builds import Build, first_builds
 from ui.buy.classes import dots
 from ui.buy.columns import columns
 from ui.buy.listing import build_csv
 from ui.buy.money import Terms
+from ui.buy.wording import table_head, table_rows, trouble
 from ui.charts import buy_use
 from ui.charts.buy_lines import Line, alternative, buy_lines
 from ui.charts.buy_use import Curve
@@ -25,6 +27,7 @@ from ui.charts.card_classes import card_classes
 from ui.cost.quotes import quotes
 from ui.document import put
 from ui.examples import default_document
+from ui.numbers import DASH
 from ui.words import words_for
 
 if TYPE_CHECKING:
@@ -85,6 +88,38 @@ def test_what_is_typed_counts() -> None:
     assert "Cheapest tokens if bought: 8 × H100" in headline(page)
     page.selectbox(key="buy_1_gpu_id").set_value("l4-24gb")
     assert "as typed" not in html(checked(page.run()))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"price": -5.0}, "Price: \u22125; allowed: 0 to 1,000,000,000,000."),
+        ({"price": 1e30}, "Price: 1e+30; allowed: 0 to 1,000,000,000,000."),
+        ({"count": 0}, "Count: 0; allowed: 1 to 100,000."),
+        ({"count": None}, "Count: empty; allowed: 1 to 100,000."),
+        ({"count": 100_001}, "Count: 100,001; allowed: 1 to 100,000."),
+        ({"gpu_id": "gone"}, "Cards: gone; not in the table."),
+    ],
+)
+def test_a_build_that_cannot_be_stays_listed_with_its_value(wrong: dict[str, Any], said: str) -> None:
+    typed = replace(Build(gpu_id="l4-24gb", count=1), **wrong)
+    found = columns({0: typed}, default_document(), Terms(), (), date(2026, 11, 30))
+    head, (fits, *others) = table_head(found, WORDS), table_rows(found, WORDS)
+    assert ("gone" if "gpu_id" in wrong else "L4") in head[1]
+    assert "not counted" in fits[1]
+    assert said in fits[1]
+    assert {row[1] for row in others} == {DASH}
+    assert trouble(found, WORDS) == []
+    assert next(csv.DictReader(io.StringIO(build_csv(found))))["verdict"] == "not_counted"
+
+
+def test_a_wrong_build_is_still_one_of_three() -> None:
+    page = opened()
+    page.number_input(key="buy_1_price").set_value(-5.0)
+    text = html(checked(page.run()))
+    assert "of 3 builds fit" in text
+    assert "B is not counted. Price: \u22125" in text
+    assert not [button for button in page.button if button.key == "buy_1_plan"]
 
 
 def test_more_use_brings_the_pay_back_nearer() -> None:
