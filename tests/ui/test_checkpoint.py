@@ -63,6 +63,15 @@ def test_what_cannot_be_read_leaves_the_question(open_page: OpenPage, tmp_path: 
     assert page.session_state["scenario_document"] == default_document()
 
 
+def test_a_refusal_goes_once_something_else_was_brought(open_page: OpenPage, tmp_path: Path) -> None:
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF")
+    page = read(open_page(), str(tmp_path / "bad.gguf"))
+    assert "bad.gguf: its header is damaged" in html(page)
+    page = checked(page.text_area(key="config_text").set_value(json.dumps(GOOD)).run())
+    assert "bad.gguf" not in html(page)
+    assert "Used as the model." in html(page)
+
+
 def test_a_config_without_a_model_is_refused_at_its_field(open_page: OpenPage, tmp_path: Path) -> None:
     save_file({"a": np.zeros(4, np.float16)}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": -1}', encoding="utf-8")

@@ -10,7 +10,7 @@ from hardware_db.checkpoint import Checkpoint, CheckpointError, model_document, 
 from hardware_db.checkpoint.tally import tally
 from planner.issues import Issue
 from ui.document import Document, put, put_all
-from ui.inputs.config_errors import config_errors
+from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
 from ui.numbers import gib2
 from ui.state import edit
@@ -67,6 +67,7 @@ def take(text: str) -> Taken | CheckpointError:
     block = model_document(found, datetime.now(UTC).date().isoformat())
     issues = () if found.config is None else config_errors(dict(found.config))
     if not issues:
+        st.session_state[ISSUES] = ()
         edit(lambda document: _with_model(document, block))
     return Taken(found, issues)
 
@@ -75,6 +76,12 @@ def _with_model(document: Document, block: dict[str, object]) -> Document:
     path, value = ("model", block) if "config" in block else (STORED, block["stored"])
     document = put(document, path, value)
     return put_all(document, dict.fromkeys(AS_STORED)) if document.get("task") == "serve" else document
+
+
+def forget_refusal() -> None:
+    """Leave out what the last file was refused for, once something else was brought in its place."""
+    if isinstance(st.session_state.get(_OUTCOME), CheckpointError):
+        st.session_state[_OUTCOME] = None
 
 
 def _forget() -> None:

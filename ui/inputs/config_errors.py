@@ -1,10 +1,13 @@
 """Whether a config describes a model."""
 
-from typing import Any
+from typing import Any, Final
 
 from planner.issues import Issue, Severity
 from ui.answers import answer
 from ui.document import Document
+
+ISSUES: Final = "config_issues"
+"""Session key of what the last pasted config was refused for."""
 
 
 def config_errors(config: dict[str, Any]) -> tuple[Issue, ...]:

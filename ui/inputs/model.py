@@ -9,13 +9,12 @@ from ui.catalog import model_labels
 from ui.counts import short_count
 from ui.document import Document, put
 from ui.inputs import checkpoint
-from ui.inputs.config_errors import config_errors
+from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
 from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 
 OWN_CONFIG: Final = "config"
-_ISSUES: Final = "config_issues"
 
 
 def draw(desk: Desk) -> None:
@@ -58,7 +57,7 @@ def _bring(desk: Desk) -> None:
     st.file_uploader(
         words("model.upload"), type="json", key="config_file", on_change=_take_file, max_upload_size=MOST_MIB
     )
-    issues: tuple[Issue, ...] = st.session_state.get(_ISSUES, ())
+    issues: tuple[Issue, ...] = st.session_state.get(ISSUES, ())
     for issue in issues:
         desk.say(issue)
     if not issues and desk.get("model.config") is not None:
@@ -74,12 +73,13 @@ def _take_file() -> None:
 def _take(text: str | bytes) -> None:
     """Use a config if a model can be described from it; else keep the question and say why."""
     if not text.strip():
-        st.session_state[_ISSUES] = ()
+        st.session_state[ISSUES] = ()
         return
     config, issues = read_config(text)
     if config is not None:
         issues = config_errors(config)
-    st.session_state[_ISSUES] = issues
+    st.session_state[ISSUES] = issues
+    checkpoint.forget_refusal()
     if config is not None and not issues:
         edit(lambda document: put(document, "model", {"config": config}))
 
