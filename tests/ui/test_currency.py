@@ -11,11 +11,15 @@ from tests.ui.buy.test_page import opened as opened_buy
 from tests.ui.conftest import checked, headline, html
 from tests.ui.test_cost_page import opened as opened_cost
 from ui import answers
+from ui.buy import wording
 from ui.buy.builds import Build, in_dollars
+from ui.buy.columns import columns
 from ui.buy.money import Terms, terms_in_dollars
 from ui.buy.state import with_term
+from ui.buy.wording import lack_of
 from ui.cost.currency import Exchange, said
 from ui.cost.own import OwnPrice, own_quote
+from ui.cost.quotes import quotes
 from ui.document import put
 from ui.examples import default_document
 from ui.words import words_for
@@ -23,6 +27,7 @@ from ui.words import words_for
 if TYPE_CHECKING:
     from pathlib import Path
 
+WORDS = words_for("en")
 CNY = Exchange(code="CNY", usd_per_unit=0.14, dated=date(2026, 11, 30))
 
 
@@ -96,6 +101,30 @@ def test_the_buy_page_takes_the_same_currency() -> None:
     text = html(checked(page.run()))
     assert "$110,000" in text
     assert "1 EUR = $1.1" in text
+
+
+def test_an_amount_without_its_rate_is_told_as_that() -> None:
+    unknown, document = Exchange(code="AUD"), default_document()
+    builds = {0: Build(gpu_id="h100-sxm-80gb", count=8, price=300_000)}
+    listed = quotes(answers.tables().offers)
+    for typed, terms in (
+        (builds, Terms()),
+        ({0: Build(gpu_id="h100-sxm-80gb", count=8)}, with_term(Terms(), "per_kwh", 1)),
+    ):
+        given = terms_in_dollars(terms, unknown)
+        found = columns(typed, document, given, listed, date(2026, 11, 30), unknown)
+        assert lack_of(found, given) == "rate"
+        said = wording.headline(found, WORDS, "rate", "AUD")
+        assert said == "The job fits, but amounts typed in AUD need the rate of AUD"
+    found = columns(builds, document, Terms(), listed, date(2026, 11, 30), unknown)
+    assert wording.trouble(found, WORDS) == [
+        "<b>A</b>: Price is typed in a currency whose rate is not given."
+    ]
+    known = columns(
+        builds, document, Terms(), listed, date(2026, 11, 30), Exchange(code="AUD", usd_per_unit=0.65)
+    )
+    assert (lack_of(known, Terms()), wording.trouble(known, WORDS)) == ("cost", [])
+    assert lack_of(known, with_term(Terms(), "resale_percent", 130)) == "terms"
 
 
 def test_a_price_of_ones_own_for_a_described_card() -> None:

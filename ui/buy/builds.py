@@ -17,6 +17,7 @@ MOST_BUILDS: Final = 4
 MOST_CARDS: Final = 100_000
 MOST_AMOUNT: Final = 1e12
 LETTERS: Final = "ABCD"
+AMOUNTS: Final = ("price", "rent_per_hour")
 OPEN: Final = ""
 """Stands for the cards of the open question."""
 
@@ -31,6 +32,7 @@ class Build:
         price: Of the whole machine, in the currency that amounts are typed in; None takes what is known.
         rent_per_hour: Of one like it, in that currency; None takes what is known.
         power_w: At work; None takes what is known.
+        awaits: Amounts that were typed in a currency whose rate is not known; what is known does not replace them.
     """
 
     gpu_id: str = OPEN
@@ -38,6 +40,7 @@ class Build:
     price: float | None = None
     rent_per_hour: float | None = None
     power_w: float | None = None
+    awaits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +70,14 @@ def first_builds() -> tuple[Build, ...]:
 
 
 def in_dollars(build: Build, exchange: Exchange) -> Build:
-    """The build with its amounts in dollars; without a rate they count as not typed."""
-    return replace(build, price=exchange.usd(build.price), rent_per_hour=exchange.usd(build.rent_per_hour))
+    """The build with its amounts in dollars; without a rate it awaits it for those that were typed."""
+    typed = frozenset(name for name in AMOUNTS if getattr(build, name) is not None)
+    return replace(
+        build,
+        price=exchange.usd(build.price),
+        rent_per_hour=exchange.usd(build.rent_per_hour),
+        awaits=frozenset() if exchange.is_known else typed,
+    )
 
 
 def problem_of(build: Build, known: Iterable[str]) -> str | None:
@@ -111,6 +120,8 @@ def price_of(build: Build, cards: Counted, nodes: Iterable[Node]) -> Known | Non
     """The price as typed, else of whole machines of the table, else of the cards alone; None where none is known."""
     if build.price is not None:
         return Known(value=build.price, how="typed")
+    if "price" in build.awaits:
+        return None
     node = _node(cards, [node for node in nodes if node.price is not None])
     if node is not None and node.price is not None:
         machines = cards[0][1] // node.gpus_per_node
@@ -140,6 +151,8 @@ def rent_of(build: Build, cards: Counted, quotes: Iterable[Quote], today: date) 
     """The rent as typed, else the cheapest on demand of no more than a year, card by card, for as many cards."""
     if build.rent_per_hour is not None:
         return Known(value=build.rent_per_hour, how="typed")
+    if "rent_per_hour" in build.awaits:
+        return None
     listed = [
         quote
         for quote in quotes

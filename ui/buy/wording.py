@@ -6,6 +6,7 @@ from typing import Final
 from planner.plan_types import Verdict
 from ui.buy.builds import OPEN, Known
 from ui.buy.columns import Column
+from ui.buy.money import Terms, wrong_terms
 from ui.cost.money import cards_text, day, short_card, usd, usd_small
 from ui.issue_words import issue_html
 from ui.names import short_model_name
@@ -43,18 +44,37 @@ def best_of(columns: Sequence[Column]) -> Column | None:
     return min(known, key=lambda one: _owned(one) or 0.0, default=None)
 
 
-def headline(columns: Sequence[Column], words: Words) -> Safe:
-    """Which build has the cheapest tokens, or why none has."""
+def lack_of(columns: Sequence[Column], given: Terms) -> str:
+    """What keeps costs from being known: `rate` of the currency, `terms` out of range, else `cost`.
+
+    Args:
+        columns: The builds.
+        given: The terms in dollars; an amount that was typed is empty where the rate is missing.
+    """
+    if any(getattr(given, name) is None for name in given.typed) or any(one.build.awaits for one in columns):
+        return "rate"
+    return "terms" if wrong_terms(given) else "cost"
+
+
+def headline(columns: Sequence[Column], words: Words, lack: str, code: str) -> Safe:
+    """Which build has the cheapest tokens, or why none has.
+
+    Args:
+        columns: The builds.
+        words: The language.
+        lack: As `lack_of`.
+        code: The currency that amounts are typed in.
+    """
     best = best_of(columns)
     if best is not None:
         return words.html("buy.head.best", cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
     if any(one.on.fits for one in columns):
-        return words.html("buy.head.no_cost")
+        return words.html(f"buy.head.no_{lack}", code=code)
     counted = any(one.problem is None for one in columns)
     return words.html("buy.head.none_fits" if counted else "buy.head.empty")
 
 
-def why(columns: Sequence[Column], use_frac: float, words: Words) -> Safe:
+def why(columns: Sequence[Column], use_frac: float, words: Words, lack: str) -> Safe:
     """How many fit; whether the best pays against renting, and from which use on."""
     best = best_of(columns)
     fits = sum(one.on.fits for one in columns)
@@ -62,7 +82,8 @@ def why(columns: Sequence[Column], use_frac: float, words: Words) -> Safe:
     text = words.html("buy.tag", n=whole(fits), all=whole(len(columns)))
     tag = Safe(f'<span class="tag {tone}">{"✓" if fits else "✕"}&ensp;{text}</span>')
     if best is None or best.costs is None:
-        return Safe(f"{tag}&ensp;{words.html('buy.why.none')}" if columns else words.html("buy.why.empty"))
+        text = words.html(f"buy.why.no_{lack}")
+        return Safe(f"{tag}&ensp;{text}" if columns else words.html("buy.why.empty"))
     return Safe(f"{tag}&ensp;{_pays(best, use_frac, words)}")
 
 
@@ -262,6 +283,10 @@ _ROWS: Final[tuple[tuple[str, Figure, Value | None, bool], ...]] = (
 )
 
 
+_AWAITED: Final = {"price": "price", "rent_per_hour": "rent"}
+"""The row of the table that shows an amount."""
+
+
 def trouble(columns: Sequence[Column], words: Words) -> list[Safe]:
     """What keeps builds from the comparison: a line each."""
     lines: list[Safe] = []
@@ -272,11 +297,15 @@ def trouble(columns: Sequence[Column], words: Words) -> list[Safe]:
             lines.append(
                 words.html("buy.trouble.refused", letter=one.letter, why=issue_html(one.on.issue, words))
             )
-        if one.price is None:
+        lines += [
+            words.html("buy.trouble.rate", letter=one.letter, field=words(f"buy.row.{_AWAITED[name]}"))
+            for name in sorted(one.build.awaits)
+        ]
+        if one.price is None and "price" not in one.build.awaits:
             lines.append(words.html("buy.trouble.price", letter=one.letter))
         if one.power is None:
             lines.append(words.html("buy.trouble.power", letter=one.letter))
-        if one.rent is None:
+        if one.rent is None and "rent_per_hour" not in one.build.awaits:
             lines.append(words.html("buy.trouble.rent", letter=one.letter))
         if one.on.fits and one.on.rate is None:
             lines.append(words.html("buy.trouble.speed", letter=one.letter))

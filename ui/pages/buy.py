@@ -43,13 +43,13 @@ def draw() -> None:
     prices = (*refreshed_quotes(), *quotes(tables().offers))
     found = columns(builds(), frame.document, given, prices, today, money)
     with st.container(key="stale" if frame.stale else "current"):
-        _verdict(frame, frame.plan, found, given)
+        _verdict(frame, frame.plan, found, given, money.code)
         _table(found, words)
         st.html(parts.section(words("buy.builds.title"), words("buy.builds.note")))
         draw_builds(frame.document, found, words)
         with st.container(key="split"):
             with st.container(key="buychart", gap="xsmall"):
-                _chart(found, given, words)
+                _chart(found, given, words, money.code)
             with st.container(key="buyterms", gap="xsmall"):
                 st.html(parts.section(words("buy.terms.title"), words("buy.terms.note")))
                 draw_terms(words)
@@ -65,16 +65,16 @@ def draw() -> None:
         st.html(f'<div class="foot">{foot}</div>')
 
 
-def _verdict(frame: Frame, plan: Plan, found: tuple[Column, ...], given: Terms) -> None:
-    words = frame.words
+def _verdict(frame: Frame, plan: Plan, found: tuple[Column, ...], given: Terms, code: str) -> None:
+    words, lack = frame.words, wording.lack_of(found, given)
     with st.container(key="verdict", gap=None):
         with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
             st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
             draw_share(frame)
         use = (given.use_percent or 0.0) / 100
         st.html(
-            f'<h1 class="v">{wording.headline(found, words)}</h1>'
-            f'<p class="why">{wording.why(found, use, words)}</p>'
+            f'<h1 class="v">{wording.headline(found, words, lack, code)}</h1>'
+            f'<p class="why">{wording.why(found, use, words, lack)}</p>'
         )
     draw_problems(frame)
 
@@ -101,11 +101,12 @@ def _table(found: tuple[Column, ...], words: Words) -> None:
         )
 
 
-def _chart(found: tuple[Column, ...], given: Terms, words: Words) -> None:
+def _chart(found: tuple[Column, ...], given: Terms, words: Words, code: str) -> None:
     st.html(parts.section(words("buy.chart.title"), words("buy.chart.note")))
     drawn = [one for one in found if one.costs is not None and one.costs.rented]
     if not drawn or wrong_terms(given):
-        st.html(f'<div class="empty">{words.html("buy.chart.none")}</div>')
+        text = words.html(f"buy.chart.no_{wording.lack_of(found, given)}", code=code)
+        st.html(f'<div class="empty">{text}</div>')
         return
     best = wording.best_of(found)
     lines = tuple(_line(one, best=one is best) for one in drawn)
