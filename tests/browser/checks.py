@@ -26,7 +26,7 @@ BEYOND = """() => {
 }"""
 CHANGING = """() => document.getAnimations().some(
     one => one instanceof CSSTransition && one.playState === 'running')"""
-REDRAWN_MS = 5_000
+REDRAWN_MS = 30_000
 
 
 def sideways(page: Page, width: int, where: str) -> list[str]:
