@@ -30,6 +30,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "too_large": "{given}: {size} bytes; at most {allowed} are read",
     "too_many": "{given}: {count} files; at most {allowed} are read",
     "broken": "{given}: its header is damaged: {detail}",
+    "gguf_version": "{given}: GGUF version {version} given; allowed: {allowed}",
     "unknown_type": "{given}: {tensor} is of a type that isn't known yet: {detail}",
     "cut_short": "{given}: {size} bytes of {needs}; the download was cut short",
     "not_ranged": "{given}: the server sends files whole only; download it and give the folder",

@@ -48,6 +48,7 @@ CODES: Final[Mapping[str, tuple[str, ...]]] = {
     "too_large": ("given", "size", "allowed"),
     "too_many": ("given", "count", "allowed"),
     "broken": ("given", "detail"),
+    "gguf_version": ("given", "version", "allowed"),
     "unknown_type": ("given", "detail", "tensor"),
     "cut_short": ("given", "size", "needs"),
     "not_ranged": ("given",),

@@ -110,17 +110,19 @@ def read_header(fetch: Fetch, name: str) -> Header:
         name: Its name, for messages.
 
     Raises:
-        CheckpointError: `broken`: not such a file, cut short within its header, or with counts that cannot be.
+        CheckpointError: `gguf_version`, `unknown_type`, or `broken`: not such a file, cut short within its header, or
+            with counts that cannot be.
     """
     cursor = _Cursor(fetch, name)
     if cursor.take(4, "magic") != MAGIC:
         raise cursor.broken("not_gguf")
-    version = cursor.number("I", "version")
+    version = stated = cursor.number("I", "version")
     if version not in VERSIONS:
         cursor.order = ">"
         version = int.from_bytes(version.to_bytes(4, "little"), "big")
         if version not in VERSIONS:
-            raise cursor.broken("version")
+            allowed = ", ".join(map(str, VERSIONS))
+            raise CheckpointError("gguf_version", given=name, version=stated, allowed=allowed)
     num_tensors, num_values = cursor.number("Q", "tensors"), cursor.number("Q", "values")
     if num_tensors > MOST_TENSORS or num_values > MOST_VALUES:
         raise cursor.broken("counts")

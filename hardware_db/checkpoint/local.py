@@ -16,6 +16,7 @@ from hardware_db.checkpoint.found import (
 )
 from hardware_db.checkpoint.gguf import MAGIC, Fetch, read_header
 from hardware_db.checkpoint.gguf_files import from_headers, parts_of, pick_gguf
+from hardware_db.checkpoint.safetensors_fault import fault_of
 from planner.units import ceil_div
 
 CONFIG: Final = "config.json"
@@ -131,7 +132,8 @@ def parse_json(raw: bytes, name: str) -> object:
     try:
         value: object = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as problem:
-        raise CheckpointError("bad_config", given=name, detail=str(problem)[:120]) from problem
+        at = f"{problem.lineno}:{problem.colno}" if isinstance(problem, json.JSONDecodeError) else "1:1"
+        raise CheckpointError("bad_config", given=name, detail=f"line:column {at}") from problem
     return value
 
 
@@ -170,7 +172,7 @@ def _read_safetensors(path: Path) -> list[Tensor]:
                 part = file.get_slice(name)
                 found.append(tensor_of(name, part.get_dtype(), part.get_shape()))
     except SafetensorError as problem:
-        raise CheckpointError("broken", given=path.name, detail=str(problem)[:160]) from problem
+        raise fault_of(path) from problem
     return found
 
 

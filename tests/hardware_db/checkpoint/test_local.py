@@ -151,7 +151,39 @@ def test_a_download_that_was_cut_short(tmp_path: Path) -> None:
     save_file({"a": np.zeros(1000, np.float32)}, tmp_path / "b.safetensors")
     path = tmp_path / "b.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    assert code_of(path) == "broken"
+    assert code_of(path) == "cut_short"
+
+
+def test_a_version_of_gguf_that_is_not_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 99, 0, 0))
+    with pytest.raises(CheckpointError) as caught:
+        read_checkpoint(str(tmp_path / "a.gguf"))
+    assert caught.value.code == "gguf_version"
+    assert caught.value.params == {"given": "a.gguf", "version": 99, "allowed": "2, 3"}
+
+
+@pytest.mark.parametrize(
+    ("head", "length", "code", "detail"),
+    [
+        (b"{}", 2**62, "broken", "header_length 4611686018427387904; 2 to 100000000"),
+        (b"", 1, "broken", "header_length 1; 2 to"),
+        (b"{}", 90, "cut_short", None),
+        (b"junk", 4, "broken", 'header "junk"; JSON'),
+        (b'{"a": 5}', 8, "broken", "a: 5; {dtype, shape, data_offsets}"),
+        (b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4]}}', 52, "broken", "a.data_offsets: [4]; "),
+        (b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', 54, "cut_short", None),
+    ],
+)
+def test_what_is_wrong_with_a_safetensors_file(
+    head: bytes, length: int, code: str, detail: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(struct.pack("<Q", length) + head)
+    with pytest.raises(CheckpointError) as caught:
+        read_checkpoint(str(path))
+    assert caught.value.code == code
+    assert caught.value.params["given"] == "m.safetensors"
+    assert str(caught.value.params.get("detail")).startswith(str(detail))
 
 
 def header(*, tensors: int = 0, values: int = 0, rest: bytes = b"") -> bytes:
@@ -165,7 +197,6 @@ KEY = struct.pack("<Q", 1) + b"k"
     "raw",
     [
         b"GGUF",
-        b"GGUF" + struct.pack("<IQQ", 99, 0, 0),
         header(tensors=2**63),
         header(values=2**63),
         header(values=1, rest=struct.pack("<Q", 2**63)),
@@ -203,7 +234,7 @@ def test_a_damaged_header_is_read_or_refused(whole: bytes, place: int, value: in
         sizes = [tensor.bytes for tensor in found.tensors]
     except CheckpointError as problem:
         code = problem.code
-    assert code in {"", "broken", "unknown_type"}
+    assert code in {"", "broken", "unknown_type", "gguf_version"}
     assert min(sizes, default=0) >= 0
 
 
