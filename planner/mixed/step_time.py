@@ -1,18 +1,14 @@
 """How long a step over unequal stages takes: each stage at the pace of its own slowest card."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from planner.cards import gpu_of
 from planner.hardware import Tables
-from planner.mixed.solve import step_s
 from planner.mixed.stage_costs import Card, StageCosts
 from planner.placement import expand_devices, micro_batches_in_flight
 from planner.plan_types import DevicePlan, Plan, Verdict
 from planner.scenario import Scenario
 from planner.throughput.training_speed import training_speed
-
-ONCE_A_STEP: Final = frozenset({"data_parallel", "optimizer_step", "host_transfers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +78,7 @@ def tokens_per_s(plan: Plan, tables: Tables) -> float | None:
         plan: A plan that trains.
         tables: Cards and constants.
     """
-    found = training_speed(plan, tables)
-    if found.step_time_s is None or plan.resolved.parallel.pipeline == 1:
-        return found.tokens_per_s
-    stages = stage_seconds(plan, tables)
-    once = sum(part.time_s for part in found.parts if part.name in ONCE_A_STEP)
-    step = step_s(
-        max(stages),
-        sum(stages),
-        plan.resolved.training.gradient_accumulation,
-        in_turn=plan.resolved.parallel.pipeline_schedule == "naive",
-    )
-    return found.step_tokens / (step + once)
+    return training_speed(plan, tables).tokens_per_s
 
 
 def stage_seconds(plan: Plan, tables: Tables) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """What one optimizer step of a plan asks of its slowest card: operations, bytes moved, bytes sent."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from planner.hardware import Gpu, Tables
@@ -19,6 +20,7 @@ from planner.throughput.training_flops import (
     token_flops,
     writes_scores,
 )
+from planner.throughput.training_time import step_parts, training_rates
 from planner.throughput.training_wires import Held, Wires
 from planner.throughput.types import Unknown
 from planner.training import held_tensors
@@ -50,6 +52,8 @@ STATES: Final[Mapping[str, int]] = {
 def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, TrainingCounts, tuple[Unknown, ...]]:
     """The work of the stage that takes longest, the counts of the job, and what the tables lack.
 
+    Stages on cards of one kind compare by their operations; on several kinds by what each takes on its own card.
+
     Args:
         plan: A plan of a training job.
         tables: Cards and servers.
@@ -65,16 +69,30 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         stage_load(share, setup, model, loads, own.trained, scores=scores)
         for share, setup, own in zip(shares, setups, held, strict=True)
     ]
+
+    def asks(stage: int) -> tuple[StepWork | None, Wires, tuple[Unknown, ...]]:
+        share, setup, own = shares[stage], setups[stage], held[stage]
+        wires = Wires(share, setup, plan, own, tables)
+        missing = _missing(share.gpu, setup) + wires.missing
+        if missing:
+            return None, wires, missing
+        first = stage_load(share, setup, model, loads, own.trained, scores=scores, again=False)
+        return _work(share, setup, (asked[stage], first), wires, scenario.runtime.version), wires, ()
+
     times = [load.flops / _rate(share.gpu, setups[0]) for share, load in zip(shares, asked, strict=True)]
+    unlike: tuple[Unknown, ...] = ()
+    if any(share.gpu != shares[0].gpu for share in shares):
+        every = [asks(stage) for stage in range(len(shares))]
+        unlike = tuple(dict.fromkeys(lack for _, _, lacks in every for lack in lacks))
+        if not unlike:
+            times = [_micro_batch_s(found, tables) for found, _, _ in every if found is not None]
     slow = max(range(len(shares)), key=times.__getitem__)
     share, setup = shares[slow], setups[slow]
-    wires = Wires(share, setup, plan, held[slow], tables)
-    missing = _missing(share.gpu, setup) + wires.missing
-    work = None
-    if not missing:
+    work, wires, missing = asks(slow)
+    missing = unlike or missing
+    if work is not None:
         others = sum(times) / times[slow] - 1
-        first = stage_load(share, setup, model, loads, held[slow].trained, scores=scores, again=False)
-        work = _work(share, setup, (asked[slow], first), others, wires, plan.resolved.runtime.version)
+        work = None if missing else replace(work, bubble_frac=_bubble_frac(setup, others))
     counts = TrainingCounts(
         step_tokens=_step_tokens(setup, share),
         model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
@@ -84,6 +102,19 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         network_bytes=_network_bytes(work, wires),
     )
     return work, counts, missing
+
+
+def _micro_batch_s(work: StepWork, tables: Tables) -> float:
+    """Seconds of a stage for one micro-batch, on its own card."""
+    parts = step_parts(work, training_rates(tables))
+    once = parts.data_parallel + parts.pipeline_bubble + parts.optimizer_step + parts.host_transfers
+    return (parts.total - once) / work.micro_batches
+
+
+def _bubble_frac(setup: Setup, others: float) -> float:
+    parallel = setup.parallel
+    accumulation = setup.training.gradient_accumulation
+    return bubble_frac(parallel.pipeline_schedule, others, accumulation, parallel.virtual_stages)
 
 
 def _one_per_stage(shares: Sequence[Share]) -> list[Share]:
@@ -153,11 +184,10 @@ def _work(
     share: Share,
     setup: Setup,
     loads: tuple[StageLoad, StageLoad],
-    others: float,
     wires: Wires,
     version: str | None,
 ) -> StepWork:
-    """The numbers of a step; `loads` are with and without what checkpointing does again."""
+    """The numbers of a step that waits for no other stage; `loads` are with and without what is done again."""
     gpu, accumulation = share.gpu, setup.training.gradient_accumulation
     load, first = loads
     wire, whose = wires.in_the_way()
@@ -185,9 +215,7 @@ def _work(
         power_w=gpu.tdp_w or 1.0,
         bandwidth=gpu.bandwidth_bytes_per_s or 1.0,
         micro_batches=accumulation,
-        bubble_frac=bubble_frac(
-            setup.parallel.pipeline_schedule, others, accumulation, setup.parallel.virtual_stages
-        ),
+        bubble_frac=0.0,
         fabric_s=wire.fabric,
         pcie_s=wire.pcie,
         network_s=wire.network,

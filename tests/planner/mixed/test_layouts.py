@@ -9,6 +9,7 @@ from planner.issues import Severity
 from planner.mixed.layouts import Layouts, Row, layouts
 from planner.mixed.step_time import stage_seconds
 from planner.plan_types import Verdict
+from planner.throughput.training_speed import training_speed
 from planner.validation import parse_scenario
 
 A100_FIRST: list[dict[str, Any]] = [
@@ -170,3 +171,26 @@ def test_stage_times_follow_layers_and_cards(article: dict[str, Row]) -> None:
     assert times[0] == pytest.approx(times[1])
     assert times[2] > 1.5 * times[0]
     assert times[5] > times[4] * 0.9
+
+
+def test_the_plan_and_its_layout_say_the_same_speed() -> None:
+    """Unlike cards: a step is every micro-batch on the slowest stage and one on each other, by their own rooflines."""
+    document = question(
+        model={"id": "meta-llama/Llama-3.1-8B"},
+        hardware={
+            "devices": [{"gpu": "a100-pcie-40gb", "count": 2}, {"gpu": "rtx-4090-24gb", "count": 4}],
+        },
+        parallel={"pipeline": 6},
+    )
+    asked = rows(document)["asked"]
+    assert asked.plan is not None
+    speed = training_speed(asked.plan, load_tables())
+    assert speed.step_time_s is not None
+    assert asked.tokens_per_s == speed.tokens_per_s
+    stages = stage_seconds(asked.plan, load_tables())
+    once = sum(
+        part.time_s
+        for part in speed.parts
+        if part.name in ("data_parallel", "optimizer_step", "host_transfers")
+    )
+    assert speed.step_time_s == pytest.approx(15 * max(stages) + sum(stages) + once, rel=0.01)
