@@ -225,7 +225,7 @@ def _model(options: argparse.Namespace) -> Iterable[str]:
     kept = base["model"] if found.config is None else {}
     block = {**kept, **model_document(found, datetime.now(UTC).date().isoformat())}
     scenario, issues = parse_scenario({**base, "model": block})
-    if scenario is None or scenario.model.stored is None:
+    if scenario is None or (scenario.model.stored is None and found.files):
         raise bad_scenario(issues)
     document = to_document(scenario)
     if options.onto or options.json:

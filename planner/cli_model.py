@@ -15,7 +15,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "other_host": "{given}: addresses of {allowed} are read, no others",
     "no_such_path": "{given}: no such folder or file",
     "unreadable": "{given}: can't be read: {detail}",
-    "no_weights": "{given}: no weights that can be read ({allowed})",
+    "no_weights": "{given}: nothing in it that can be read; allowed: {allowed}",
     "only_pickles": "{given}: its weights are pickles, which have no header; what is read: {allowed}",
     "several_files": "{given}: several models in it; name one, as org/name:Q4_K_M or by its file: {allowed}",
     "no_such_file": "{given}: not there; needed or there: {allowed}",
@@ -54,6 +54,8 @@ def model_lines(scenario: Scenario, files: int, tensors: int) -> Iterable[str]:
     """
     stored = scenario.model.stored
     if stored is None:
+        yield "config.json alone, no weights beside it: sizes follow from the config"
+        yield from _parameters(scenario, None)
         return
     total = sum(row.bytes for row in stored.parts)
     kind = f", {stored.weights}" if stored.weights else ""

@@ -41,13 +41,13 @@ def read_checkpoint(text: str) -> Checkpoint:
 
 
 def model_document(found: Checkpoint, date: str) -> dict[str, object]:
-    """The `model` block of a scenario: id and config where it has a config, and the sizes.
+    """The `model` block of a scenario: id and config where it has a config, and the sizes where it has weights.
 
     Args:
         found: What was read.
         date: Today, as YYYY-MM-DD.
     """
-    block: dict[str, object] = {"stored": stored_document(found, date)}
+    block: dict[str, object] = {"stored": stored_document(found, date)} if found.files else {}
     if found.config is None:
         return block
     return {**({"id": found.repo} if found.repo else {}), "config": dict(found.config), **block}

@@ -82,7 +82,7 @@ class Checkpoint:
         source: Where it was read: repository with commit, or the name of the folder or file.
         repo: Id of the repository, "" for local files.
         container: Kind of file.
-        files: Files read.
+        files: Files with weights that were read; 0 where there is a config alone.
         config: config.json, or what a GGUF header says in its place; None where there is neither.
         architecture: What a GGUF file calls its architecture, "" otherwise.
         file_type: Id of the mixture that a GGUF file names, None where it names none.

@@ -125,7 +125,12 @@ def _read(repo: _Repo, source: Source) -> Checkpoint:
         return _safetensors(repo)
     if any(name.endswith((".bin", ".pt", ".pth")) for name in files):
         raise CheckpointError("only_pickles", given=repo.name, allowed="safetensors, gguf")
-    raise CheckpointError("no_weights", given=repo.name, allowed="safetensors, gguf")
+    if CONFIG in files:
+        config = config_from(repo.small_file(CONFIG, LARGEST_CONFIG_BYTES))
+        return Checkpoint(
+            source=repo.source, repo=repo.name, container="safetensors", files=0, config=config, tensors=()
+        )
+    raise CheckpointError("no_weights", given=repo.name, allowed="safetensors, gguf, config.json")
 
 
 def _safetensors(repo: _Repo) -> Checkpoint:

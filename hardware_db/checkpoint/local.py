@@ -48,7 +48,9 @@ def _folder(path: Path) -> Checkpoint:
         return _gguf(path, pick_gguf(ggufs, "", path.name))
     if any(name.endswith((".bin", ".pt", ".pth")) for name in names):
         raise CheckpointError("only_pickles", given=str(path), allowed="safetensors, gguf")
-    raise CheckpointError("no_weights", given=str(path), allowed="safetensors, gguf")
+    if CONFIG in names:
+        return _safetensors(path, [], source)
+    raise CheckpointError("no_weights", given=str(path), allowed="safetensors, gguf, config.json")
 
 
 def _cached_name(path: Path) -> str:
@@ -79,7 +81,7 @@ def _file(path: Path) -> Checkpoint:
         return _safetensors(path.parent, [path.name], path.name)
     if path.name in {INDEX, CONFIG}:
         return _folder(path.parent)
-    raise CheckpointError("no_weights", given=str(path), allowed="safetensors, gguf")
+    raise CheckpointError("no_weights", given=str(path), allowed="safetensors, gguf, config.json")
 
 
 def _safetensors_names(path: Path, names: Iterable[str]) -> list[str]:

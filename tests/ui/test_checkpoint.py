@@ -46,6 +46,13 @@ def test_a_folder_becomes_the_model_with_its_sizes(open_page: OpenPage, tmp_path
     assert "stored" not in page.session_state["scenario_document"]["model"]
 
 
+def test_a_config_alone_becomes_the_model(open_page: OpenPage, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(GOOD), encoding="utf-8")
+    page = read(open_page(), str(tmp_path))
+    assert page.session_state["scenario_document"]["model"] == {"config": GOOD}
+    assert "from its config.json alone" in html(page)
+
+
 def test_a_file_answers_for_the_format(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
     asked = story_document("llama-70b-awq-two-l40s")

@@ -75,7 +75,8 @@ def take(text: str) -> Taken | CheckpointError:
 def _with_model(document: Document, block: dict[str, object]) -> Document:
     path, value = ("model", block) if "config" in block else (STORED, block["stored"])
     document = put(document, path, value)
-    return put_all(document, dict.fromkeys(AS_STORED)) if document.get("task") == "serve" else document
+    answered = "stored" in block and document.get("task") == "serve"
+    return put_all(document, dict.fromkeys(AS_STORED)) if answered else document
 
 
 def forget_refusal() -> None:
@@ -103,6 +104,8 @@ def _outcome(desk: Desk, outcome: Taken | CheckpointError | None) -> None:
 
 def told(found: Checkpoint, words: Words) -> Safe:
     """Where it was read, how large it is, and its bytes by format."""
+    if not found.files:
+        return words.html("checkpoint.config_only", source=found.source)
     form = "taken" if found.config is not None else "sizes_only" if found.architecture else "no_config"
     sizes: dict[str, int] = {}
     for (_, kind, scales), size in tally(found).items():

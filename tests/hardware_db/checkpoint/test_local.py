@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from hardware_db.checkpoint import CheckpointError, parse_source, read_checkpoint
+from hardware_db.checkpoint import CheckpointError, model_document, parse_source, read_checkpoint
 from hardware_db.checkpoint.formats import FILE_TYPES, GGML
 from hardware_db.checkpoint.found import CODES
 from hardware_db.checkpoint.gguf import read_header
@@ -142,6 +142,14 @@ def test_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     index = {"weight_map": {"a": "missing.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     assert code_of(tmp_path) == "no_such_file"
+
+
+def test_a_config_alone_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
+    for path in (tmp_path, tmp_path / "config.json"):
+        found = read_checkpoint(str(path))
+        assert (found.files, found.config, found.tensors) == (0, {"model_type": "llama"}, ())
+        assert model_document(found, "2026-11-30") == {"config": {"model_type": "llama"}}
 
 
 def test_a_download_that_was_cut_short(tmp_path: Path) -> None:
