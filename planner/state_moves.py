@@ -9,7 +9,7 @@ failures), with its lost time.
 """
 
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 from typing import Final, Literal
 
 from planner.hardware import Tables
@@ -20,8 +20,8 @@ from planner.plan_types import Plan
 from planner.training import held_tensors
 from planner.training_overheads import states_bytes
 from planner.training_setup import setup_for
-from planner.training_states import grouped
-from planner.units import GB, ceil_div
+from planner.training_states import grouped, total
+from planner.units import GB
 
 Method = Literal["full", "sharded", "device_map", "meta"]
 METHODS: Final[tuple[Method, ...]] = ("full", "meta", "device_map", "sharded")
@@ -37,7 +37,7 @@ class Loading:
     Attributes:
         method: As asked, or `meta`, which is what `from_pretrained` does today.
         checkpoint_bytes: The weights' files.
-        host_bytes_per_process: Host memory of one process at its fullest.
+        host_bytes_per_process: Host memory of the process that takes most, at its fullest.
         device_peak_bytes: The card's allocated bytes at their fullest: the weights, and what is not divided yet.
     """
 
@@ -55,7 +55,7 @@ class Saving:
         disk_bytes: One checkpoint: weights, master copy, optimizer states of everything trained; a frozen base is
             not saved again.
         gathered_host_bytes: Host memory of the rank where it comes together.
-        divided_host_bytes: Host memory of each rank that writes its own part.
+        divided_host_bytes: Host memory of the rank with the largest part, where each writes its own.
         weights_only_bytes: What is left of it once training is over.
     """
 
@@ -96,7 +96,7 @@ def loading(plan: Plan, tables: Tables, method: Method | None = None) -> Loading
     host = {
         "full": 2 * checkpoint,
         "meta": shard,
-        "sharded": ceil_div(checkpoint, max(1, _ranks(plan, tables))),
+        "sharded": _own_part_bytes(plan, tables, checkpoint, weights),
         "device_map": _largest_tensor_bytes(plan, tables),
     }[method]
     whole_first = method != "sharded" and _ranks(plan, tables) > 1
@@ -120,7 +120,9 @@ def saving(plan: Plan, tables: Tables) -> Saving | None:
     return Saving(
         disk_bytes=disk,
         gathered_host_bytes=disk,
-        divided_host_bytes=ceil_div(disk, sum(len(device.indices) for device in plan.devices)),
+        divided_host_bytes=ceil(
+            disk * max(stage.frac / stage.ranks for stage in _stages(plan, tables, trained=True))
+        ),
         weights_only_bytes=trained * setup.train_bytes,
     )
 
@@ -147,6 +149,39 @@ def interval(saved_bytes: int, write_bytes_per_s: float, hours_between_failures:
 
 def _ranks(plan: Plan, tables: Tables) -> int:
     return place_job(plan.resolved, plan.model, tables)[plan.fullest].shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """A pipeline stage: its share of the parameters, the ranks that hold it, and how many hold different parts."""
+
+    frac: float
+    ranks: int
+    parts: int
+
+
+def _stages(plan: Plan, tables: Tables, *, trained: bool) -> tuple[_Stage, ...]:
+    """The stages of a training job, by all parameters or by those that are trained."""
+    ranks: dict[int, int] = {}
+    params: dict[int, float] = {}
+    parts: dict[int, int] = {}
+    for share in place_job(plan.resolved, plan.model, tables):
+        tensors = held_tensors(share, plan.model, setup_for(share, plan.resolved, plan.model))[trained]
+        ranks[share.stage] = ranks.get(share.stage, 0) + len(share.indices)
+        params[share.stage] = total(tensors) * share.tensor
+        parts[share.stage] = share.tensor * share.shard
+    everything = sum(params.values()) or 1.0
+    return tuple(
+        _Stage(frac=params[stage] / everything, ranks=ranks[stage], parts=parts[stage]) for stage in params
+    )
+
+
+def _own_part_bytes(plan: Plan, tables: Tables, checkpoint_bytes: int, weights_bytes: int) -> int:
+    """What the rank with the largest part reads."""
+    if not plan.resolved.is_training:
+        return weights_bytes
+    largest = max(stage.frac / stage.parts for stage in _stages(plan, tables, trained=False))
+    return ceil(checkpoint_bytes * largest)
 
 
 def _checkpoint_bytes(plan: Plan, tables: Tables) -> int:

@@ -73,6 +73,25 @@ def test_a_checkpoint_holds_weights_and_states_and_is_the_same_when_offloaded() 
     assert plain.divided_host_bytes == pytest.approx(plain.gathered_host_bytes / 8, rel=1e-3)
 
 
+def test_the_rank_with_the_largest_part_is_shown() -> None:
+    """Four stages of 8 layers; the last also holds the head, as large as the first one's embedding."""
+    plan = job(hardware={"devices": [{"gpu": "a100-sxm-80gb", "count": 4}]}, parallel={"pipeline": 4})
+    found = saving(plan, TABLES)
+    assert found is not None
+    table, layers = 32000 * 4096, (PARAMS - 2 * 32000 * 4096) / 4
+    largest = (table + layers) / PARAMS
+    assert found.divided_host_bytes == pytest.approx(found.disk_bytes * largest, rel=1e-3)
+    read = loading(plan, TABLES, "sharded")
+    assert read.host_bytes_per_process == pytest.approx(PARAMS * 2 * largest, rel=1e-3)
+
+
+def test_a_served_models_rank_reads_what_it_holds() -> None:
+    served = {"version": 1, "task": "serve", "model": {"id": "meta-llama/Llama-2-7b-hf"}}
+    cards = {"hardware": {"devices": [{"gpu": "a100-sxm-80gb", "count": 2}]}, "parallel": {"tensor": 2}}
+    plan = planned({**served, **cards, "runtime": {"name": "vllm"}}, TABLES)
+    assert loading(plan, TABLES, "sharded").host_bytes_per_process == pytest.approx(PARAMS, rel=0.01)
+
+
 def test_paged_states_lie_on_the_host_in_their_own_format() -> None:
     training = {**full_training()["training"], "optimizer": {"name": "adamw_8bit", "paged": True}}
     plan = planned({**full_training(), "training": training}, TABLES)
