@@ -27,3 +27,9 @@ def test_a_described_card_goes_from_the_link_to_the_builds(open_page: OpenPage) 
     page.get_by_text("$150,000").first.wait_for(timeout=WAIT_MS)
     settle(page)
     assert "A: no purchase price" not in page.locator("body").inner_text()
+
+
+def test_on_a_phone_every_field_of_a_build_shows_its_label(open_page: OpenPage) -> None:
+    page = open_page(width=390, query="buy").page
+    for label in ("Count, build B", "Price, $, build B", "Rent, $/h, build C", "Power, W, build C"):
+        page.get_by_text(label, exact=True).wait_for(timeout=WAIT_MS)
