@@ -167,7 +167,7 @@ class KeptRuns:
 
     def _path(self, run_id: str) -> Path:
         if not run_id.isalnum() or not run_id.isascii() or len(run_id) > 64:
-            raise KeptError("bad_value", f"id {run_id[:64]!r}")
+            raise KeptError("bad_value", f"id: {run_id[:64]!r} (a-z, A-Z, 0-9, at most 64)")
         return self._folder / f"{run_id}.json"
 
 
@@ -200,7 +200,8 @@ def _checked(document: object, where: str) -> KeptRun:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = ".".join([where, *map(str, first["loc"])])
-        raise KeptError("bad_value", f"{path}: {shown(first['input'])} ({first['msg']})") from error
+        given = None if first["type"] == "missing" else first["input"]
+        raise KeptError("bad_value", f"{path}: {shown(given)} ({first['msg']})") from error
     for name in ("predicted_bytes", "measured_bytes"):
         if getattr(run, name) <= 0:
             raise KeptError("bad_value", f"{where}.{name}: {getattr(run, name)} (> 0)")

@@ -319,7 +319,8 @@ def report_from(document: object) -> Report:
         return Report.model_validate_json(json.dumps(document, allow_nan=False))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        detail = f"{shown(first['input'])} ({first['msg']})"
+        given = None if first["type"] == "missing" else first["input"]
+        detail = f"{shown(given)} ({first['msg']})"
         raise ReportError("bad_value", ".".join(map(str, first["loc"])), detail) from error
     except (ValueError, RecursionError) as error:
         raise ReportError("bad_value", detail=str(error)[:200]) from error

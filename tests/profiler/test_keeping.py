@@ -43,6 +43,8 @@ def test_keep_list_export_forget_and_import(
     assert command.main(["kept", "--remove", run.id]) == 0
     assert KeptRuns().list() == ()
     assert command.main(["kept", "--remove", run.id]) == 2
+    assert command.main(["kept", "--remove", "../x"]) == 2
+    assert "../x: id: '../x' (a-z, A-Z, 0-9, at most 64)" in capsys.readouterr().err
     assert command.main(["kept", "--import", str(out)]) == 0
     capsys.readouterr()
     assert command.main(["kept"]) == 0
@@ -58,6 +60,7 @@ def test_what_cannot_be_kept_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         (b"\n\xff\xfe", "run.json: no JSON, line:column "),
         (newer, 'run.json: kind: "headroom.report" given; allowed: "headroom_measurement"'),
         (b'{"kind": "headroom_measurement", "version": 0}', "version: 0 given; allowed: 1, 2"),
+        (b'{"kind": "headroom_measurement", "version": 1}', "run.json: created_at: null (Field required)"),
         (dump_report(TWO_PHASES).encode(), "run.json: "),
     ):
         path.write_bytes(data)

@@ -89,6 +89,13 @@ def test_it_becomes_the_model_of_a_scenario() -> None:
     assert sum(row.bytes for row in scenario.model.stored.parts) == 94_340
 
 
+def test_a_repository_with_a_config_alone_is_the_model_without_sizes() -> None:
+    with answering(repository(REPO, {"config.json": json.dumps(CONFIG).encode()})):
+        found = read_checkpoint(REPO)
+    assert (found.files, found.tensors) == (0, ())
+    assert model_document(found, "2026-11-30") == {"id": REPO, "config": CONFIG}
+
+
 def test_of_a_gguf_only_the_header_is_fetched() -> None:
     header = gguf_bytes()
     files = {"small-Q4_K_M.gguf": header + bytes(40_000_000), "small-Q8_0.gguf": header, "README.md": b""}
