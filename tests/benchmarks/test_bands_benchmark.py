@@ -22,7 +22,7 @@ from benchmarks.bands import (
 )
 from hardware_db import DATA, load_tables
 from hardware_db.constants import read_bands
-from planner.bands import MIN_ROWS
+from planner.bands import MIN_ROWS, basis_order
 from planner.predict import Prediction
 from planner.truth import read_records
 
@@ -188,10 +188,12 @@ def test_the_file_is_the_same_for_the_same_rows_and_loads(tmp_path: Path) -> Non
     assert (band.low_frac, band.high_frac, band.n_rows) == (0.8, 1.25, 12)
 
 
-def test_the_shipped_table_has_a_row_for_every_task_and_is_wide_where_it_is_thin() -> None:
+def test_the_shipped_table_answers_every_task_and_is_wide_where_it_is_thin() -> None:
     rows = {(band.runtime, band.task, band.layer): band for band in read_bands(DATA / "bands.csv")}
-    for task in ("pretrain", "full", "lora", "qlora", "serve", "train"):
-        assert ("*", task, "device") in rows
+    for task in ("pretrain", "full", "lora", "qlora", "serve"):
+        assert any(
+            (of, of_task, "device") in rows for _, of, of_task in basis_order("an_engine_of_tomorrow", task)
+        )
     assert ("*", "train", "beyond") in rows
     for band in rows.values():
         assert band.low_frac <= 1 <= band.high_frac
