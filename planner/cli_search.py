@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.hardware import Tables
     from planner.scenario import Scenario
     from planner.search.serving import ServingResult
-    from planner.search.types import Choice, Found, Limits, Machine, Other, Rejected, SearchResult
+    from planner.search.types import Choice, Found, Limits, Machine, Other, Rejected, SearchResult, TreeAnswer
 
 SETTINGS: Final = {
     "framework": "{}",
@@ -313,6 +313,8 @@ def _tree(result: "SearchResult") -> Iterator[str]:
         yield "The articles' decision tree: no step of it fits."
     else:
         yield f"The articles' decision tree ends at {TREE[result.tree.step]}: {_found(result.tree.found)}"
+        if result.tree.framework is not None:
+            yield f"  with {result.tree.framework}; allow other frameworks to search it (--allow frameworks,...)"
 
 
 def _others(others: "tuple[Other, ...]") -> Iterator[str]:
@@ -358,7 +360,7 @@ def document(result: "SearchResult") -> dict[str, Any]:
         "frontier": _all(result.frontier),
         "found": _all(result.found),
         "speed_unknown": _all(result.unknown),
-        "tree": None if tree is None else {"step": tree.step, "found": _plain(tree.found)},
+        "tree": None if tree is None else _plain_tree(tree),
         "others": [{name: getattr(one, name) for name in OTHERS} for one in result.others],
         "rejected": [_plain_rejected(one) for one in result.rejected],
     }
@@ -392,6 +394,10 @@ def _plain(found: "Found | None") -> dict[str, Any] | None:
         "missing": [item.code for item in found.missing],
         "scenario": to_document(found.choice.scenario),
     }
+
+
+def _plain_tree(tree: "TreeAnswer") -> dict[str, Any]:
+    return {"step": tree.step, "framework": tree.framework, "found": _plain(tree.found)}
 
 
 def _machine(machine: "Machine") -> dict[str, Any]:

@@ -22,6 +22,7 @@ from planner.search.types import (
     Other,
     Rejected,
     SearchResult,
+    Technique,
     TreeAnswer,
 )
 from planner.throughput.bands import speed_band
@@ -258,4 +259,11 @@ def _tree(
     if not inside:
         return TreeAnswer(step="nothing", found=None)
     step, plan = min(inside, key=lambda pair: (pair[1].days is None, *_by_cost(pair[1])))
-    return TreeAnswer(step=steps[step], found=plan)
+    return TreeAnswer(step=steps[step], found=plan, framework=_beyond(question, plan, limits))
+
+
+def _beyond(question: Scenario, plan: Found, limits: Limits) -> str | None:
+    """The framework of the tree's plan, where the search was not allowed to change to it."""
+    name = plan.choice.scenario.runtime.name
+    allowed = Technique.FRAMEWORKS in limits.techniques
+    return None if allowed or name == question.runtime.name else name

@@ -234,10 +234,12 @@ class TreeAnswer:
     Attributes:
         step: Where it ends: `one_card`, `zero2`, `checkpointing`, `offload`, or `nothing`.
         found: Its cheapest plan (fastest, without prices) over the machines that the search had; None if none fits.
+        framework: That it turns to and the search may not; None where both have the same to choose from.
     """
 
     step: str
     found: Found | None
+    framework: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

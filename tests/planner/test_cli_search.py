@@ -41,6 +41,7 @@ def test_the_answer_names_the_best_plans_and_their_bands(
         "Rejected:",
     ):
         assert start in text
+    assert "with deepspeed; allow other frameworks to search it" in text
     cheapest = next(line for line in text.splitlines() if line.startswith("Cheapest: "))
     assert "Lambda" in cheapest
     assert " USD (" in cheapest

@@ -80,6 +80,8 @@ def test_the_page_shows_the_cheapest_plan_the_line_and_the_tree() -> None:
     text = html(page)
     for part in ("Best plans", "What does not fit", "decision tree", "with one thing otherwise", "Left out:"):
         assert part in text
+    assert "with DeepSpeed" in text
+    assert "allow other frameworks to search it" in text
     assert len(charts(page)) == 1
 
 

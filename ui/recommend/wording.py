@@ -5,7 +5,7 @@ from typing import Final
 
 from planner.cost import ASSUMED_SPOT
 from planner.hardware import Offer
-from planner.search.types import Choice, Counts, Fails, Found, Other, Rejected, SearchResult
+from planner.search.types import Choice, Counts, Fails, Found, Other, Rejected, SearchResult, TreeAnswer
 from planner.throughput.types import Unknown
 from ui.cost.money import cards_text, day, usd
 from ui.cost.wording import duration
@@ -190,12 +190,19 @@ def _against_tree(result: SearchResult, words: Words) -> str:
     if tree.found is None:
         return words.html("recommend.why.tree_none")
     if best.usd and tree.found.usd:
-        more = change_text(tree.found.usd / best.usd - 1)
+        more = _with(change_text(tree.found.usd / best.usd - 1), tree, words)
         return words.html("recommend.why.tree_usd", usd=usd(tree.found.usd), more=more)
     if best.days and tree.found.days:
-        more = change_text(tree.found.days / best.days - 1)
+        more = _with(change_text(tree.found.days / best.days - 1), tree, words)
         return words.html("recommend.why.tree_time", time=duration(tree.found.days, words), more=more)
     return ""
+
+
+def _with(text: str, tree: TreeAnswer, words: Words) -> str:
+    """A text about the tree's plan, which names the framework that the search may not turn to."""
+    if tree.framework is None:
+        return text
+    return words("recommend.tree.with", text=text, framework=value_text("framework", tree.framework, words))
 
 
 def change_text(frac: float) -> str:
@@ -218,7 +225,7 @@ def strip(reply: Reply, words: Words) -> list[Cell]:
             cells.append((label, DASH, words("recommend.tree.step.nothing")))
         else:
             value = usd(tree.found.usd) if tree.found.usd is not None else _time(tree.found, words)
-            cells.append((label, value, words(f"recommend.tree.step.{tree.step}")))
+            cells.append((label, value, _with(words(f"recommend.tree.step.{tree.step}"), tree, words)))
     counts = result.counts
     below = words("recommend.strip.ledgers", n=whole(counts.ledgers))
     cells.append((words("recommend.strip.plans"), whole(counts.offer_plans), below))
@@ -353,6 +360,9 @@ def tree_lines(result: SearchResult, words: Words) -> Safe:
             result=_money_time(tree.found, words),
         )
     ]
+    if tree.framework is not None:
+        name = value_text("framework", tree.framework, words)
+        told.append(words.html("recommend.tree.framework", framework=name))
     if best is not None:
         told.append(
             words.html(

@@ -176,6 +176,21 @@ def test_the_tree_goes_on_until_it_fits() -> None:
     assert large.tree.step == "nothing"
 
 
+def test_the_tree_names_a_framework_that_the_search_may_not_turn_to() -> None:
+    asked = question(runtime="hf_trainer")
+    kept = search(asked, (H100,), TABLES, FEW).tree
+    assert kept is not None
+    assert kept.framework == "deepspeed"
+    free = replace(FEW, techniques=SAME_RESULT | {Technique.FRAMEWORKS})
+    for result in (
+        search(asked, (H100,), TABLES, free),
+        search(question(runtime="deepspeed"), (H100,), TABLES, FEW),
+    ):
+        assert result.tree is not None
+        assert result.tree.found is not None
+        assert result.tree.framework is None
+
+
 def test_the_tree_gives_a_small_model_one_card() -> None:
     result = search(question("Qwen/Qwen2.5-0.5B"), (machine("h100-sxm-80gb", 1, 3.0),), TABLES, FEW)
     assert result.tree is not None
