@@ -16,6 +16,7 @@ from planner.plan_types import Plan
 CAUSES: Final = {
     "demand": "Demand: the step needs more than the card has left",
     "fragmentation": "Fragmentation: the allocator holds enough, in pieces too small",
+    "mixed": "Demand and fragmentation: free and cached memory together would do, but not in one piece",
     "another_process": "Another process holds the card",
     "fraction_cap": "A cap set on this process was reached, not the card's end",
     "shape": "Shape: one tensor of this size cannot be meant",

@@ -27,6 +27,7 @@ class Cause(StrEnum):
 
     DEMAND = "demand"
     FRAGMENTATION = "fragmentation"
+    MIXED = "mixed"
     ANOTHER_PROCESS = "another_process"
     FRACTION_CAP = "fraction_cap"
     SHAPE = "shape"
@@ -58,6 +59,10 @@ NO_FAILURE: Final = frozenset(
         Cause.NOTHING,
     }
 )
+
+
+SHORT: Final = frozenset({Cause.DEMAND, Cause.MIXED})
+"""The step needs about all there is: less of anything helps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,8 @@ def _of_request(request: int, layers: Layers, cached: int | None, live: int | No
     context = layers.bytes("context")
     if live is not None and context is not None and live < min(CONTEXT_ONLY_FRAC * whole, context):
         return Why(cause=Cause.CONTEXT_ONLY)
+    if cached is not None and request > free and cached >= max(request - free, SLACK_FRAC * whole):
+        return Why(cause=Cause.MIXED)
     return Why(cause=Cause.DEMAND)
 
 

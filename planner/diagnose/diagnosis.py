@@ -9,7 +9,7 @@ from planner.diagnose.layers import Layers, layers_of, unallocated_of
 from planner.diagnose.links import Links, links_of
 from planner.diagnose.phases import phase_of
 from planner.diagnose.record import Fact, Record
-from planner.diagnose.remarks import LATE_STEPS, Remark, remarks_of, remarks_on
+from planner.diagnose.remarks import LATE_STEPS, Remark, remarks_beside, remarks_of, remarks_on
 from planner.diagnose.scan import Reading, read_whole
 from planner.diagnose.tensors import Match, Tensor, is_small, matches, named, tensors_of
 from planner.ledger import Layer, Phase
@@ -129,6 +129,7 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         vain=vain_for(cause, phase, tensor, plan, figures),
         remarks=(
             *remarks_of(record, cause, phase, reading.steps, reading.records, plan),
+            *remarks_beside(record, device),
             *(remarks_on(plan) if plan is not None else ()),
         ),
         figures=_figures(record, cause, plan),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from planner.diagnose.causes import Cause, Why
+from planner.diagnose.causes import SHORT, Cause, Why
 from planner.diagnose.tensors import Tensor
 from planner.plan_types import Plan, Verdict
 
@@ -154,7 +154,7 @@ def fixes_for(
         figures: `request`, `free` and `unallocated` of the message, in bytes.
     """
     codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, late=late)))
-    if why.cause is Cause.DEMAND and _cached_is_enough(figures):
+    if why.cause in SHORT and _cached_is_enough(figures):
         codes.insert(0, "expandable_segments")
     return tuple(
         Fix(code=code, change=code if code in _PLANNED else "")
@@ -197,7 +197,7 @@ def _codes(
 ) -> Iterator[str]:
     if cause in {Cause.NOTHING, Cause.FIGURES}:
         return
-    if late and cause is Cause.DEMAND:
+    if late and cause in SHORT:
         yield "cap_longest_row"
     yield from _OUTSIDE.get(cause, ())
     if cause is Cause.KV_TOO_SMALL:
@@ -206,10 +206,10 @@ def _codes(
         yield from ("raise_utilization", *_WEIGHTS, "double_cards")
     elif cause is Cause.PARTIAL_OFFLOAD:
         yield from ("half_context", "kv_q8_0", "weights_q4_k_m", "double_cards_split")
-    elif cause in {Cause.DEMAND, Cause.SHAPE}:
+    elif cause in {*SHORT, Cause.SHAPE}:
         yield from _BY_PHASE.get(phase or "", ())
         yield from _BY_TENSOR.get(tensor.name if tensor else "", ())
-        if cause is Cause.DEMAND and phase != "save":
+        if cause in SHORT and phase != "save":
             yield from _any_savings(plan)
 
 
@@ -294,7 +294,7 @@ def _vain(
 def _batch_reason(cause: Cause, phase: str | None, tensor: Tensor | None, plan: Plan | None) -> str:
     if cause in _BATCH_IS_NOT_IT:
         return _BATCH_IS_NOT_IT[cause]
-    if cause is not Cause.DEMAND:
+    if cause not in SHORT:
         return ""
     if phase in _BATCH_FREE_PHASES:
         return "not_in_this_phase"

@@ -4,17 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from planner.diagnose.causes import Cause, Why
+from planner.diagnose.causes import SHORT, Cause, Why
 from planner.diagnose.record import Record
 from planner.diagnose.tensors import is_small
 from planner.issues import Param
-from planner.plan_types import Plan
+from planner.plan_types import DevicePlan, Plan
 from planner.units import ceil_div
 
 LATE_STEPS: Final = 5
 HOST_FULL_FRAC: Final = 0.75
 SERVERS: Final = ("vllm", "sglang", "llama_cpp", "ollama", "ggml")
 QUANTIZED: Final = frozenset({"awq4", "gptq4", "nf4", "nf4_dq"})
+OTHER_CARD_FRAC: Final = 0.2
+"""A capacity this far from that of the plan's card is another card's, not the same one's driver or settings."""
+LIMITED: Final = frozenset({"given", "free", "engine"})
+"""Sources of a usable size that is not the card's own."""
 GROUP: Final = 128
 GROUP_BITS: Final = 20
 """A 16-bit scale and a 4-bit zero a group of AWQ's or GPTQ's."""
@@ -56,7 +60,7 @@ def remarks_of(
         yield _remark("process_size_unknown")
     if record.failure and phase == "save":
         yield _remark("broken_checkpoint")
-    if record.failure and steps >= LATE_STEPS and why.cause is Cause.DEMAND:
+    if record.failure and steps >= LATE_STEPS and why.cause in SHORT:
         yield _remark("late_in_run", steps=steps)
     if plan is not None and plan.resolved.is_training and record.form.startswith(SERVERS):
         yield _remark("message_of_a_server")
@@ -66,6 +70,15 @@ def remarks_of(
     ranks = {r.rank for r in records if r.failure and r.rank is not None}
     if len(ranks) > 1:
         yield _remark("several_ranks", count=len(ranks))
+
+
+def remarks_beside(record: Record | None, device: DevicePlan | None) -> Iterator[Remark]:
+    """A remark where the card of the text is another than the plan's."""
+    has = record.bytes("total") if record is not None else None
+    if has is None or device is None or not device.usable_bytes or device.usable_source in LIMITED:
+        return
+    if abs(has - device.usable_bytes) > OTHER_CARD_FRAC * device.usable_bytes:
+        yield _remark("other_card", has_bytes=has, gpu=device.gpu_name, planned_bytes=device.usable_bytes)
 
 
 def _of_request(record: Record, why: Why) -> Iterator[Remark]:

@@ -20,6 +20,8 @@ DDP_BUCKET_BYTES: Final = 25 * MIB
 ZERO_BUCKET_ELEMENTS: Final = 500_000_000
 """`reduce_bucket_size` and `allgather_bucket_size` where a DeepSpeed configuration says nothing."""
 MOST_MATCHES: Final = 5
+WITH_SCORES: Final = frozenset({"eager", "transformer_engine_unfused"})
+"""Attention that makes the whole matrix of scores; other kernels go through it in blocks (sdpa not in fp32)."""
 
 SOURCES: Final = {
     "logits_fp32": "loss_standard",
@@ -172,7 +174,11 @@ def _training(plan: Plan, device: DevicePlan) -> Iterator[Tensor]:
 
 
 def _attention(plan: Plan, b: int, s: int) -> Iterator[Tensor]:
-    """Scores of eager attention, sequence by sequence."""
+    """Scores, sequence by sequence, where the plan's attention makes them."""
+    asked = plan.resolved.training
+    falls_back = asked.attention == "sdpa" and asked.precision.compute == "fp32"
+    if asked.attention not in WITH_SCORES and not falls_back:
+        return
     tensor = plan.resolved.parallel.tensor
     heads = sorted({layer.attention.num_heads for layer, _ in plan.model.distinct_layers()})
     for n in filter(None, heads):

@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.diagnose import Diagnosis
-from planner.diagnose.causes import Cause
+from planner.diagnose.causes import SHORT, Cause
 from planner.diagnose.layers import Basis, Held, Identity, Layers
 from planner.diagnose.tensors import Tensor
 from planner.ledger import Category
@@ -32,7 +32,7 @@ def headline(found: Diagnosis, words: Words) -> Safe:
     cause, record = found.why.cause, found.record
     request = record.bytes("request") if record is not None else None
     free = record.bytes("free") if record is not None else None
-    if cause is Cause.DEMAND and request is not None and free is not None:
+    if cause in SHORT and request is not None and free is not None:
         if found.tensor is not None:
             name = words.opening(tensor_name(found.tensor, words))
             return words.html("diagnose.head.tensor", tensor=name, request=gib2(request), free=gib2(free))
@@ -50,7 +50,7 @@ def tag(found: Diagnosis, words: Words) -> Safe:
 def reason(found: Diagnosis, words: Words) -> Safe:
     """At most three sentences: the tensor's own sum, what is missing, where in the program it was."""
     said = [words.html(f"diagnose.why.{_why_key(found)}", **_facts(found))]
-    if found.why.cause is Cause.DEMAND and found.tensor is not None:
+    if found.why.cause in SHORT and found.tensor is not None:
         said.append(_tensor_sentence(found, words))
     if (missing := _still_missing(found)) is not None:
         said.append(words.html("diagnose.still_missing", gib=gib2(missing)))
