@@ -4,6 +4,9 @@ Limits, stated wherever a result is shown: degrees and micro-batches are powers 
 has); tensor parallelism stays inside a machine; pipelines run 1F1B with equal stages; of offload only the optimizer's
 states go to the host, as nothing here models what a card keeps while its parameters are away; experts are divided as
 the question says; formats that change no byte of the plan are not tried apart.
+
+Checkpointing, sharding and the optimizer's place stay as the question has them where they may not be changed. Degrees
+belong to a number of cards, which the question does not give here: those that may not be changed are one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -122,7 +125,7 @@ def variants(
     return tuple(
         variant(asked, model, settings, changes)
         for asked, method, ability in _jobs(base, limits)
-        for settings, changes in _techniques(asked, method, model, ability, limits)
+        for settings, changes in _techniques(asked, method, model, ability, limits, question.parallel)
         if int(settings["tensor"]) <= most_tensor
     )
 
@@ -200,33 +203,34 @@ def _bases(job: Scenario, ability: Ability, limits: Limits, *, own: bool) -> tup
 
 
 def _techniques(
-    base: Scenario, method: str, model: ModelSpec, ability: Ability, limits: Limits
+    base: Scenario, method: str, model: ModelSpec, ability: Ability, limits: Limits, own: Parallel
 ) -> Iterator[tuple[dict[str, str | int], Changes]]:
     parts = (
         _precisions(limits),
         _computes(base, model, limits),
         _optimizers(base, limits),
-        _checkpointing(ability, limits),
+        _checkpointing(base, model, ability, limits),
         _divisions(base, model, ability, limits),
-        _shardings(ability, limits),
-        _offloads(ability, limits),
+        _shardings(own, ability, limits),
+        _offloads(own, ability, limits),
     )
+    kept = not limits.techniques & {Technique.SHARDING, Technique.OFFLOAD}
     for choice in product(*parts):
         settings: dict[str, str | int] = {"framework": base.runtime.name, "method": method}
         changes: Changes = {}
         for dimension, part in choice:
             settings |= dimension
             changes |= part
-        if _is_sound(settings):
+        if _is_sound(settings, kept=kept):
             yield settings, changes
 
 
 Part = tuple[dict[str, str | int], Changes]
 
 
-def _is_sound(settings: Mapping[str, str | int]) -> bool:
-    """Offload needs sharded states; states without an fp32 copy are not trained in fp16."""
-    sharded = settings["offload"] == "none" or settings["sharding"] != "none"
+def _is_sound(settings: Mapping[str, str | int], *, kept: bool) -> bool:
+    """Offload needs sharded states, unless both are `kept` from the question; no fp16 without an fp32 copy."""
+    sharded = kept or settings["offload"] == "none" or settings["sharding"] != "none"
     return sharded and (settings["compute"] == "own" or settings["states"] == "own")
 
 
@@ -273,21 +277,26 @@ def _optimizers(base: Scenario, limits: Limits) -> Iterator[Part]:
         yield {"optimizer": "adamw_8bit"}, {"training.optimizer.name": "adamw_8bit"}
 
 
-def _checkpointing(ability: Ability, limits: Limits) -> Iterator[Part]:
-    forms = ability.checkpointing if Technique.CHECKPOINTING in limits.techniques else ("none",)
-    for form in forms:
+def _checkpointing(base: Scenario, model: ModelSpec, ability: Ability, limits: Limits) -> Iterator[Part]:
+    if Technique.CHECKPOINTING not in limits.techniques:
+        kept = base.training.checkpointing or resolve(base, model)[0].training.checkpointing or "none"
+        yield {"checkpointing": kept}, {"training.checkpointing": kept}
+        return
+    for form in ability.checkpointing:
         yield {"checkpointing": form}, {"training.checkpointing": form}
 
 
-def _shardings(ability: Ability, limits: Limits) -> Iterator[Part]:
-    ways = dict.fromkeys(
-        ("none", *ability.sharding) if Technique.SHARDING in limits.techniques else ("none",)
-    )
-    for way in ways:
+def _shardings(own: Parallel, ability: Ability, limits: Limits) -> Iterator[Part]:
+    free = Technique.SHARDING in limits.techniques
+    for way in dict.fromkeys(("none", *ability.sharding) if free else (own.sharding,)):
         yield {"sharding": way}, {"parallel.sharding": way}
 
 
-def _offloads(ability: Ability, limits: Limits) -> Iterator[Part]:
+def _offloads(own: Parallel, ability: Ability, limits: Limits) -> Iterator[Part]:
+    kept = own.offload.optimizer
+    if Technique.OFFLOAD not in limits.techniques and kept != "none":
+        yield {"offload": "optimizer"}, {"parallel.offload.optimizer": kept}
+        return
     yield {"offload": "none"}, {}
     if ability.offload and Technique.OFFLOAD in limits.techniques:
         yield {"offload": "optimizer"}, {"parallel.offload.optimizer": "cpu"}

@@ -17,7 +17,7 @@ TOKENS: Final = 1e9
 
 
 class Technique(StrEnum):
-    """What a search may change. What it may not is left out of the plan; precision and method stay as asked."""
+    """What a search may change. What it may not stays as asked, but for degrees: those are one then."""
 
     SHARDING = "sharding"
     TENSOR = "tensor"

@@ -212,6 +212,36 @@ def test_without_techniques_one_plan_is_left() -> None:
     assert found[0].copy == 1
 
 
+def test_what_may_not_be_changed_stays_as_the_question_has_it() -> None:
+    asked = question(
+        runtime="deepspeed", training={"sequence_length": 4096, "checkpointing": "full"},
+        parallel={"sharding": "zero2", "offload": {"optimizer": "cpu"}},
+    )  # fmt: skip
+    model, own = (
+        model_for(asked, TABLES),
+        {"checkpointing": "full", "sharding": "zero2", "offload": "optimizer"},
+    )
+    techniques = (Technique.CHECKPOINTING, Technique.SHARDING, Technique.OFFLOAD)
+    for free in (None, *techniques):
+        limits = Limits(techniques=frozenset() if free is None else frozenset({free}))
+        found = variants(asked, model, limits)
+        for name, value in own.items():
+            values = {one.settings[name] for one in found}
+            assert value in values
+            assert (values == {value}) is (name != free)
+        if free is None:
+            (one,) = found
+            assert one.resolved.training.checkpointing == "full"
+            assert one.resolved.parallel.sharding == "zero2"
+            assert one.resolved.parallel.offload.optimizer == "cpu"
+
+
+def test_checkpointing_that_is_not_told_stays_the_frameworks_own() -> None:
+    asked = question(runtime="torchtune")
+    (one,) = variants(asked, model_for(asked, TABLES), Limits(techniques=frozenset()))
+    assert one.settings["checkpointing"] == one.resolved.training.checkpointing == "full"
+
+
 def test_methods_and_frameworks_come_with_their_own_settings() -> None:
     asked = question(runtime="hf_trainer")
     limits = Limits(techniques=SAME_RESULT | {Technique.QLORA, Technique.FRAMEWORKS})
