@@ -167,9 +167,12 @@ def reply_lines(
     """What `search` prints, for a job that trains or serves.
 
     Raises:
-        ValueError: An option can't be used.
+        ValueError: An option can't be used, or belongs to the other kind of task.
         ScenarioError: The question names no known model.
     """
+    from planner.cli_search_limits import refuse_strangers  # noqa: PLC0415
+
+    refuse_strangers(options, question.task, trains=question.is_training)
     if question.is_training:
         found = answer(options, question, tables, today)
         return [_json(document(found))] if options.json else search_lines(found)
@@ -238,6 +241,8 @@ def _owned(text: str, tables: "Tables") -> "tuple[Machine, ...]":
 
 def search_lines(result: "SearchResult") -> Iterator[str]:
     """The answer as text."""
+    from planner.cli_search_limits import no_plan_text  # noqa: PLC0415
+
     counts = result.counts
     yield (
         f"{counts.plans:,} plans on {counts.machines:,} sets of machines ({counts.offer_plans:,} with every price "
@@ -251,7 +256,7 @@ def search_lines(result: "SearchResult") -> Iterator[str]:
         if found is not None:
             yield f"{name}: {_found(found)}"
     if result.best is None:
-        yield "No plan within the limits whose speed is known."
+        yield no_plan_text(result)
     yield from _frontier(result.frontier)
     yield from _unknown(result.unknown)
     yield from _tree(result)
@@ -287,8 +292,9 @@ def _time(found: "Found") -> str:
     if cost is None:
         lacks = ", ".join(sorted({item.code for item in found.missing}))
         return f"speed not known ({lacks})"
-    band = "" if cost.low_days is None else f" ({cost.low_days:,.2f} to {cost.high_days:,.2f})"
-    return f"{cost.days:,.2f} days{band}"
+    from planner.cli_search_limits import time_text  # noqa: PLC0415
+
+    return time_text(cost.days, cost.low_days, cost.high_days)
 
 
 def _frontier(found: "tuple[Found, ...]") -> Iterator[str]:

@@ -79,6 +79,7 @@ def search(
         others=() if best is None else _others(engine, best, tried),
         counts=_counts(engine, listed, tried, answers),
         tree=_tree(question, model, tables, wanted, tried),
+        limits=wanted,
     )
 
 

@@ -279,6 +279,8 @@ class SearchResult:
         unknown: Plans that fit and whose speed is not known, fewest cards first.
         others: The best plan's machines with one thing otherwise.
         counts: What was looked at.
+        tree: What the articles' decision tree says.
+        limits: What was asked.
     """
 
     found: tuple[Found, ...]
@@ -291,8 +293,20 @@ class SearchResult:
     others: tuple[Other, ...]
     counts: Counts
     tree: TreeAnswer | None = None
+    limits: Limits = Limits()
 
     @property
     def best(self) -> Found | None:
         """The cheapest; the fastest where nothing has a price."""
         return self.cheapest or self.fastest
+
+    @property
+    def over(self) -> Rejected | None:
+        """Where no plan of known time keeps to budget and deadline: the one that comes nearest.
+
+        The cheapest that is done by the deadline; else the fastest.
+        """
+        if self.best is not None:
+            return None
+        limited = [one for one in self.rejected if one.reason in (Fails.BUDGET, Fails.DEADLINE)]
+        return min(limited, key=lambda one: (one.reason.value, one.value or 0.0), default=None)

@@ -1,12 +1,14 @@
 """`python -m planner search`: its answer, its options, and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from planner.__main__ import BAD_INPUT, main
 from planner.cli_search import REASONS, TREE
+from planner.cli_search_limits import time_text
 from planner.search.tree import STEPS
 from planner.search.types import Fails
 from planner.validation import parse_scenario
@@ -45,7 +47,7 @@ def test_the_answer_names_the_best_plans_and_their_bands(
     cheapest = next(line for line in text.splitlines() if line.startswith("Cheapest: "))
     assert "Lambda" in cheapest
     assert " USD (" in cheapest
-    assert " days (" in cheapest
+    assert " minutes (" in cheapest or " days (" in cheapest
 
 
 def test_json_holds_scenarios_that_can_be_planned(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +121,52 @@ def test_a_server_is_found_with_its_price_and_pace(server: str, capsys: pytest.C
     assert parse_scenario(found["fastest"]["scenario"])[0] is not None
     assert main(["search", server, "--weights", "magic"]) == BAD_INPUT
     assert "weights: 'magic'; allowed: fp8, awq4" in capsys.readouterr().err
+
+
+def test_what_no_plan_keeps_to_is_told_with_what_comes_nearest(
+    scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["search", scenario, "--provider", "Lambda", "--most-gpus", "8"]
+    for options, said in (
+        (["--budget-usd", "1"], r"No plan within 1\.00 USD; the cheapest costs [\d,.]+ USD on 8 x Lambda "),
+        (
+            ["--deadline-days", "0.01"],
+            r"No plan within 14\.4 minutes; the fastest takes [\d.]+ minutes on 8 x Lambda ",
+        ),
+        (
+            ["--budget-usd", "1", "--deadline-days", "9"],
+            r"within 1\.00 USD and 9\.00 days; the cheapest by then",
+        ),
+    ):
+        assert main([*base, *options]) == 0
+        assert re.search(said, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (0.01, "14.4 minutes (7.2 to 28.8)"),
+        (0.5, "0.50 days (0.25 to 1.00)"),
+        (1234.5, "1,234.50 days (617.25 to"),
+    ],
+)
+def test_short_times_are_minutes(days: float, said: str) -> None:
+    assert time_text(days, days / 2, days * 2).startswith(said)
+
+
+@pytest.mark.parametrize("option", ["budget-usd", "deadline-days", "sequences", "tokens", "allow"])
+def test_an_option_of_training_is_refused_where_a_server_is_looked_for(
+    server: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", server, f"--{option}", "1"]) == BAD_INPUT
+    assert f"--{option}: not for the task serve; allowed: with a task that trains" in capsys.readouterr().err
+
+
+def test_an_option_of_serving_is_refused_where_a_job_trains(
+    scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", scenario, "--weights", "fp8"]) == BAD_INPUT
+    assert "--weights: not for the task full; allowed: with a task that serves" in capsys.readouterr().err
 
 
 def test_every_reason_and_step_has_words() -> None:

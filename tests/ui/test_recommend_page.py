@@ -19,6 +19,7 @@ from tests.ui.conftest import charts, checked, headline, html
 from ui import answers
 from ui.answers import answer
 from ui.charts.cost_time import alternative, cost_time
+from ui.cost.wording import duration
 from ui.document import put_all
 from ui.recommend import ask as ask_module
 from ui.recommend import listing, serving, wording
@@ -97,8 +98,28 @@ def test_a_plan_opens_as_the_question_and_fits() -> None:
 
 def test_a_deadline_that_nothing_meets_is_said() -> None:
     page = opened(QUESTION, rec_deadline=0.01)
-    assert headline(page).startswith("Nothing is done by the deadline; the fastest plan takes ")
+    assert headline(page).startswith("No plan within 14.4 minutes; the fastest takes ")
     assert not charts(page)
+
+
+def test_a_budget_that_nothing_keeps_to_is_said_though_plans_of_unknown_time_fit() -> None:
+    words = words_for("en")
+    free, poor = _found(LAMBDA).result, _found(replace(LAMBDA, budget_usd=1.0)).result
+    assert free.best is not None
+    beside = replace(poor, unknown=(replace(free.best, cost=None),))
+    for result in (poor, beside):
+        assert wording.headline(result, words).startswith("No plan within $1.00; the cheapest costs $")
+        assert "bad" in wording.tag(result, words)
+    told = wording.why(Reply(result=beside, left=()), LAMBDA, words)
+    assert "1 more plan fits, but how long it takes is not known" in told
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [(0.0083, "12.0 minutes"), (0.01, "14.4 minutes"), (0.5, "12.0 hours"), (12345.6, "12,345.6 days")],
+)
+def test_a_time_is_told_as_finely_as_it_is_short(days: float, said: str) -> None:
+    assert duration(days, words_for("en")) == said
 
 
 def test_own_cards_start_from_the_open_question() -> None:
@@ -159,6 +180,7 @@ def test_every_sentence_has_its_words(words: Words) -> None:
         LAMBDA,
         replace(LAMBDA, budget_usd=1.0),
         replace(LAMBDA, deadline_days=0.001),
+        replace(LAMBDA, deadline_days=9.0, budget_usd=1.0),
         replace(LAMBDA, most_cards=1, techniques=frozenset()),
         replace(LAMBDA, kind=Kind.OWN, cards=(("h100-sxm-80gb", 4),)),
         Ask(kind=Kind.SPOT, providers=frozenset({"AWS"}), most_cards=4),

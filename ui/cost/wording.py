@@ -18,6 +18,7 @@ from ui.words import Safe, Words
 Cell = tuple[Safe, Safe, Safe]
 MOST_NAMES: Final = 4
 MOST_HOURS_DAYS: Final = 2
+MOST_MINUTES_DAYS: Final = 2 / 24
 
 
 def kind_inside(kind: Kind, words: Words) -> str:
@@ -128,10 +129,12 @@ def _allowance(spot: Spot | None, words: Words) -> str:
 
 
 def duration(days: float, words: Words) -> str:
-    """Days with one decimal, hours below two days."""
+    """Days with one decimal, hours below two days, minutes below two hours."""
+    if days < MOST_MINUTES_DAYS:
+        return words("cost.run.minutes", n=f"{days * 24 * 60:.1f}")
     if days < MOST_HOURS_DAYS:
         return words("cost.run.hours", n=f"{days * 24:.1f}")
-    return words("cost.run.days", n=f"{days:.1f}")
+    return words("cost.run.days", n=f"{days:,.1f}")
 
 
 def strip(rows: Sequence[Row], all_rows: Sequence[Row], kind: Kind, today: date, words: Words) -> list[Cell]:

@@ -5,9 +5,19 @@ from typing import Final
 
 from planner.cost import ASSUMED_SPOT
 from planner.hardware import Offer
-from planner.search.types import Choice, Counts, Fails, Found, Other, Rejected, SearchResult, TreeAnswer
+from planner.search.types import (
+    Choice,
+    Counts,
+    Fails,
+    Found,
+    Limits,
+    Other,
+    Rejected,
+    SearchResult,
+    TreeAnswer,
+)
 from planner.throughput.types import Unknown
-from ui.cost.money import cards_text, day, usd
+from ui.cost.money import cards_text, day, usd, usd_cents
 from ui.cost.wording import duration
 from ui.names import card_name
 from ui.numbers import DASH, gib1, signed, whole
@@ -84,32 +94,38 @@ def headline(result: SearchResult, words: Words) -> str:
         if best.usd is not None:
             return words("recommend.head.cheapest", usd=usd(best.usd), cards=cards(best), time=time)
         return words("recommend.head.fastest", cards=cards(best), time=time)
+    if result.over is not None:
+        return _over_text(result.over, result.limits, words)
     if result.unknown:
         return words("recommend.head.unknown", cards=cards(result.unknown[0]))
     nearest = nearest_miss(result.rejected)
-    if nearest is not None:
-        key = f"recommend.head.{nearest.reason.value}"
-        return words(
-            key,
-            cards=rejected_cards(nearest),
-            gib=gib1(nearest.short_bytes or 0),
-            value=_value(nearest, words),
-        )
-    return words("recommend.head.nothing")
+    if nearest is None:
+        return words("recommend.head.nothing")
+    return words("recommend.head.memory", cards=rejected_cards(nearest), gib=gib1(nearest.short_bytes or 0))
 
 
-def nearest_miss(rejected: Sequence[Rejected]) -> Rejected | None:
-    """What comes nearest to a plan: one that only a limit refuses, else the least short of memory."""
-    limited = [one for one in rejected if one.reason in (Fails.BUDGET, Fails.DEADLINE)]
-    short = [one for one in rejected if one.reason is Fails.MEMORY]
-    if limited:
-        return min(limited, key=lambda one: (one.reason.value, one.value or 0))
-    return min(short, key=lambda one: one.short_bytes or 0, default=None)
+def _over_text(over: Rejected, limits: Limits, words: Words) -> str:
+    """No plan keeps to a limit, and what comes nearest."""
+    days, budget, on = limits.deadline_days, limits.budget_usd or 0.0, rejected_cards(over)
+    if over.reason is Fails.DEADLINE:
+        limit = DASH if days is None else duration(days, words)
+        return words("recommend.head.deadline", limit=limit, value=_value(over, words), cards=on)
+    money = usd_cents if usd(budget) == usd(over.value or 0.0) else usd
+    told = {"limit": money(budget), "value": money(over.value or 0.0), "cards": on}
+    if days is None:
+        return words("recommend.head.budget", **told)
+    return words("recommend.head.budget_deadline", time=duration(days, words), **told)
 
 
 def rejected_cards(one: Rejected) -> str:
     """The cards of the plan that came nearest."""
     return cards_text(one.devices or one.machine.devices, one.machine.gpu)
+
+
+def nearest_miss(rejected: Sequence[Rejected]) -> Rejected | None:
+    """What comes nearest to fitting: the least short of memory."""
+    short = [one for one in rejected if one.reason is Fails.MEMORY]
+    return min(short, key=lambda one: one.short_bytes or 0, default=None)
 
 
 def _value(one: Rejected, words: Words) -> str:
@@ -120,8 +136,9 @@ def _value(one: Rejected, words: Words) -> str:
 
 def tag(result: SearchResult, words: Words) -> Safe:
     """Whether there is a plan, as a coloured tag."""
-    tone, icon = ("ok", "✓") if result.best else ("unknown", "?") if result.unknown else ("bad", "✕")
-    number = len({id(one.machine) for one in (*result.found, *result.unknown)})
+    unknown = () if result.over is not None else result.unknown
+    tone, icon = ("ok", "✓") if result.best else ("unknown", "?") if unknown else ("bad", "✕")
+    number = len({id(one.machine) for one in (*result.found, *unknown)})
     text = words.count("recommend.tag.found", number) if number else words("recommend.tag.none")
     return Safe(f'<span class="tag {tone}">{icon}&ensp;{escaped(text)}</span>')
 
@@ -130,6 +147,10 @@ def why(reply: Reply, ask: Ask, words: Words) -> Safe:
     """Where the best plan is, how it is set, its band, and what the articles' tree would cost."""
     result = reply.result
     best = result.best
+    if best is None and result.over is not None and result.unknown:
+        return words.sentences(
+            [words.count("recommend.why.apart", len(result.unknown)), words.html("recommend.why.nothing")]
+        )
     if best is None:
         return words.html("recommend.why.unknown" if result.unknown else "recommend.why.nothing")
     return words.sentences(
