@@ -45,6 +45,7 @@ class Cause(StrEnum):
     POOL_BY_DESIGN = "pool_by_design"
     CACHED_NOT_USED = "cached_not_used"
     CONFIG_AUTO = "config_auto"
+    TIMED_OUT = "timed_out"
     FIGURES = "figures"
     NOTHING = "nothing"
 
@@ -78,6 +79,8 @@ class Why:
     certain: bool = True
 
 
+KILLS: Final = frozenset({"host_killed", "host_signal"})
+"""Somebody ended the process; that it was for its memory is likely, not said."""
 _BY_FORM: Final = {
     "vllm_length": Cause.KV_TOO_SMALL,
     "vllm_kv_needed": Cause.KV_TOO_SMALL,
@@ -87,6 +90,8 @@ _BY_FORM: Final = {
     "sglang_init": Cause.BUDGET_SPENT,
     "torch_driver": Cause.CONTEXT_ONLY,
     "ggml_driver": Cause.CONTEXT_ONLY,
+    "nccl_memory": Cause.CONTEXT_ONLY,
+    "nccl_timeout": Cause.TIMED_OUT,
     "torch_mps": Cause.FRACTION_CAP,
     "deepspeed_config": Cause.CONFIG_AUTO,
 }
@@ -95,7 +100,7 @@ _BY_FORM: Final = {
 def why(record: Record, layers: Layers | None, plan: Plan | None, *, recovered: bool) -> Why:
     """The cause that a record's figures show."""
     if record.form.startswith("host_"):
-        return Why(cause=Cause.HOST_MEMORY)
+        return Why(cause=Cause.HOST_MEMORY, certain=record.form not in KILLS)
     if record.form.startswith("nvml_"):
         return Why(cause=Cause.DRIVER_UNREADABLE)
     if record.form in _BY_FORM:

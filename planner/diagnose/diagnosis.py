@@ -21,7 +21,7 @@ UNFUSED: Final = ("_foreach", "_multi_tensor", "_single_tensor", "denom = ")
 ENGINE_SPARE_BYTES: Final = 457 * MIB
 """What Ollama leaves free on a CUDA card."""
 WRAPPERS: Final = frozenset({"vllm_load"})
-CONSEQUENCES: Final = frozenset({"host_signal", "torch_driver", "nvml_lost"})
+CONSEQUENCES: Final = frozenset({"host_signal", "torch_driver", "nvml_lost", "nccl_memory", "nccl_timeout"})
 """Often the echo of a failure that is told in full elsewhere in the text."""
 FIGURES_FIRST: Final = (
     "ollama_offload", "memory_summary", "deepspeed_usage", "megatron", "nemo", "nvidia_smi_query", "nvidia_smi",

@@ -68,7 +68,7 @@ def remarks_of(
     if record.form == "xla":
         yield _remark("xla_preallocates")
     ranks = {r.rank for r in records if r.failure and r.rank is not None}
-    if len(ranks) > 1:
+    if len(ranks) > 1 and why.cause is not Cause.TIMED_OUT:
         yield _remark("several_ranks", count=len(ranks))
 
 

@@ -17,6 +17,7 @@ from planner.units import KIB, MIB
 
 READERS: Final = (
     torch_oom.find,
+    nccl.failures,
     xla.find,
     engines.find,
     ggml.find,
@@ -59,6 +60,7 @@ _FAILURE_WORDS: Final = frozenset(
             "NVML",
             "NVIDIA driver",
         ),
+        *("显存", "operation timeout", "tem memory ("),
         *("No devices were", "OUT_OF_MEMORY", "SIGKILL", "GPU is lost"),
     }
 )

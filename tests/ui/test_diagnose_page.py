@@ -114,7 +114,7 @@ def test_a_fix_is_applied_to_the_open_plan() -> None:
         (BY_TAG["1w"], "The driver had spilled", "all ones"),
         (BY_TAG["4e"], "The KV cache cannot hold one full request", "77,824 tokens would fit"),
         (BY_TAG["4d"], "The KV cache cannot hold one full request", "holds 8,192"),
-        (BY_TAG["1h"], "The driver refused", "the text does not prove it"),
+        (BY_TAG["1h"], "Out of memory outside of PyTorch", "the text does not prove it"),
         (message(request="120.00 GiB"), "A tensor of that size cannot be meant", "stays wrong in a smaller batch"),
         ("Killed", "Host memory ran out", "Raise the container"),
         ("hello", "Nothing about memory", "nothing to draw"),

@@ -71,6 +71,10 @@ def _why_key(found: Diagnosis) -> str:
             return "kv_needed"
         if record.fact("kv_tokens") is not None:
             return "kv_tokens"
+    if found.why.cause is Cause.HOST_MEMORY and record is not None and record.form == "host_ollama":
+        return "host_needed"
+    if found.why.cause is Cause.HOST_MEMORY and not found.why.certain:
+        return "host_killed"
     if found.why.cause is Cause.ENGINE_MINIMUM and "minimum_bytes" in dict(found.figures):
         return "engine_minimum_known"
     return found.why.cause.value

@@ -24,6 +24,11 @@ _VERSION: Final = re.compile(r"NCCL version (\d{1,2}\.\d{1,2}\.\d{1,3})\b")
 _NO_DIRECT: Final = re.compile(r"NCCL INFO .{0,60}GPU Direct RDMA Disabled")
 _NO_DEVICE: Final = re.compile(r"NCCL INFO NET/IB : No device found")
 _WARN: Final = re.compile(r"NCCL WARN (.{1,160})")
+_MEMORY: Final = re.compile(r"Cudafailure(?:\d{1,4})?'outofmemory'")
+_WATCHDOG: Final = re.compile(
+    r"Watchdogcaughtcollectiveoperationtimeout:Work\w{0,12}\((?:.{0,60}?OpType=(?P<operation>\w{1,40}))?"
+    r"(?:.{0,200}?ranfor(?P<ran_ms>\d{1,12})milliseconds)?"
+)
 _SOCKET: Final = "Socket"
 _DIRECT: Final = "GDRDMA"
 
@@ -44,6 +49,17 @@ def find(passage: Passage) -> Iterator[Record]:
             name: ways[name] or None for name in ("p2p", "shm", "socket", "rdma", "direct", "warnings")
         }
         yield Record(form=FORM, failure=False, facts=facts(**counted, **told), line=first)
+
+
+def failures(passage: Passage) -> Iterator[Record]:
+    """What failed inside NCCL: a call that found no memory, a collective that its watchdog gave up."""
+    for found in _MEMORY.finditer(passage.dense):
+        here = passage.line_of(found.start())
+        yield Record(form="nccl_memory", failure=True, rank=here.rank, line=here.number)
+    for found in _WATCHDOG.finditer(passage.dense):
+        here = passage.line_of(found.start())
+        told = facts(operation=found["operation"], ran_s=_seconds(found["ran_ms"]))
+        yield Record(form="nccl_timeout", failure=True, facts=told, rank=here.rank, line=here.number)
 
 
 def _take(text: str, ways: Counter[str], told: dict[str, str | int]) -> bool:
@@ -69,6 +85,10 @@ def _take(text: str, ways: Counter[str], told: dict[str, str | int]) -> bool:
             told[name] = 1
             return True
     return False
+
+
+def _seconds(milliseconds: str | None) -> int | None:
+    return None if milliseconds is None else round(int(milliseconds) / 1000)
 
 
 def _way(channel: re.Match[str]) -> str:

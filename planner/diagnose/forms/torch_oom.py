@@ -11,7 +11,9 @@ from planner.diagnose.passage import Passage
 from planner.diagnose.record import MOST_PROCESS_BYTES, Process, Record, facts, known
 from planner.diagnose.sizes import Size, amount, size
 
-_HEAD: Final = re.compile(rf"(?P<api>CUDA|HIP|XPU|NPU)outofmemory\.(?:Triedtoallocate{amount('request')})?")
+_HEAD: Final = re.compile(rf"(?P<api>CUDA|HIP|XPU|NPU)outofmemory\.?(?:Triedtoallocate{amount('request')})?")
+_PLAIN: Final = re.compile(r"显存(?:不足|不够|溢出|耗尽)")
+"""The same in Chinese, as people write it themselves."""
 _OLD: Final = re.compile(
     rf"\(GPU(?P<gpu>\d{{1,4}});(?:{amount('total')}totalcapacity;)?(?:{amount('allocated')}alreadyallocated;)?"
     rf"(?:{amount('free')}free;)?(?:{amount('allowed')}allowed;)?"
@@ -52,6 +54,9 @@ def find(passage: Passage) -> Iterator[Record]:
     dense = passage.dense
     for head in _HEAD.finditer(dense):
         yield _message(passage, head)
+    for said in _PLAIN.finditer(dense):
+        here = passage.line_of(said.start())
+        yield Record(form="torch_unknown", failure=True, rank=here.rank, line=here.number)
     for found in _DRIVER.finditer(dense):
         here = passage.line_of(found.start())
         device = _GGML.search(dense, found.end(), found.end() + 400)
