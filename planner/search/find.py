@@ -10,6 +10,7 @@ from planner.model.spec import ModelSpec
 from planner.scenario import Scenario
 from planner.search.engine import Answers, Best, Engine
 from planner.search.others import others_of
+from planner.search.refusals import refuse_runtime
 from planner.search.rigs import Rent, rents
 from planner.search.space import variants
 from planner.search.tree import tree_engine
@@ -54,12 +55,13 @@ def search(
 
     Raises:
         ValueError: The question serves.
-        ScenarioError: It names no model that is known.
+        ScenarioError: It names no model that is known, or an engine that does not train.
     """
     if not question.is_training:
         raise ValueError(NOT_TRAINING)
     wanted, listed = limits or Limits(), tuple(machines)
     model = model_for(question, tables)
+    refuse_runtime(question, model, tables)
     largest = max((machine.devices for machine in listed), default=1)
     engine = Engine(question, variants(question, model, wanted, largest), model, tables, wanted)
     tried, answers = _tried(engine, listed, question, tables, wanted)

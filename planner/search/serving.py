@@ -16,10 +16,12 @@ from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Device, Hardware, Parallel, Scenario
 from planner.search.engine import LACKS
+from planner.search.refusals import refuse_runtime
 from planner.search.rigs import COUNTS
 from planner.search.types import Choice, Fails, Machine, Rejected
 from planner.throughput.serving_speed import ServingSpeed, serving_speed
 from planner.throughput.types import SpeedBand, Unknown
+from planner.validation import model_for
 
 LATENCY: Final = "fp8"
 THROUGHPUT: Final = "awq4"
@@ -179,10 +181,11 @@ def serving_search(
 
     Raises:
         ValueError: The question trains.
-        ScenarioError: It names no model that is known.
+        ScenarioError: It names no model that is known, or a framework that does not serve.
     """
     if question.is_training:
         raise ValueError(f"task: {question.task}; a search for servers needs the task serve")
+    refuse_runtime(question, model_for(question, tables), tables)
     server = _Server(question, tables, accept_tight=accept_tight)
     formats: tuple[str | None, ...] = (None, *weights)
     listed = [machine for machine in machines if machine.gpu.usable_bytes is not None]

@@ -169,6 +169,27 @@ def test_an_option_of_serving_is_refused_where_a_job_trains(
     assert "--weights: not for the task full; allowed: with a task that serves" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("task", "runtime", "said"),
+    [
+        ("serve", "torchtune", "torchtune does not serve; allowed: "),
+        ("full", "vllm", "vllm does not train; allowed: "),
+    ],
+)
+def test_a_runtime_of_the_other_kind_of_task_is_refused_as_plan_does(
+    tmp_path: Path, task: str, runtime: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "question.json"
+    told = {name: value for name, value in QUESTION.items() if name != "training" or task != "serve"}
+    path.write_text(json.dumps(told | {"task": task, "runtime": {"name": runtime}}), encoding="utf-8")
+    errors = []
+    for command in ("plan", "search"):
+        assert main([command, str(path)]) == BAD_INPUT
+        errors.append(capsys.readouterr().err)
+    assert errors[0] == errors[1]
+    assert said in errors[1]
+
+
 def test_every_reason_and_step_has_words() -> None:
     assert set(REASONS) == {reason.value for reason in Fails}
     assert set(TREE) == {"one_card", *(name for name, _ in STEPS)}
