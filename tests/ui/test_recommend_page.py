@@ -129,6 +129,20 @@ def test_own_cards_start_from_the_open_question() -> None:
     assert "H100" in headline(page)
 
 
+def test_another_language_has_its_own_chips_and_the_same_choice() -> None:
+    page = opened(QUESTION)
+    (english,) = [each for each in page.multiselect if str(each.key).startswith("rec_techniques")]
+    checked(english.set_value(["sharding", "checkpointing"]).run())
+    for language, word in (("zh", words_for("zh")("recommend.technique.tensor")), ("en", "tensor parallel")):
+        page.session_state["language"] = language
+        checked(page.run())
+        (chips,) = [each for each in page.multiselect if str(each.key).startswith("rec_techniques")]
+        assert chips.key == f"rec_techniques_{language}"
+        assert chips.value == ["sharding", "checkpointing"]
+        assert word in chips.options
+        checked(chips.set_value(["sharding", "checkpointing"]).run())
+
+
 SERVES = put_all(QUESTION, {"task": "serve", "runtime": {"name": "vllm"}, "training": None})
 
 

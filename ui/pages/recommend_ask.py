@@ -1,5 +1,6 @@
 """The constraints of the Recommend page, remembered while other pages are open."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -43,7 +44,7 @@ def draw_serving_ask(document: Document, words: Words) -> ServingAsk:
             FORMATS,
             placeholder=words("recommend.ask.weights_none"),
             format_func=lambda name: words(f"format.{name}"),
-            key="rec_weights",
+            key=_own_key("rec_weights", (), words),
             help=words("recommend.ask.weights_help"),
             width=330,
             persist_state="session",
@@ -55,6 +56,7 @@ def draw_serving_ask(document: Document, words: Words) -> ServingAsk:
         kind=kind, providers=providers, regions=regions, cards=cards,
         most_cards=most or MOST_SERVER_CARDS, tight=tight,
     )  # fmt: skip
+    st.session_state["rec_weights"] = list(weights)
     return ServingAsk(ask=ask, weights=tuple(weights))
 
 
@@ -170,16 +172,29 @@ def _sequences(scenario: Scenario) -> int:
     return max(SEQUENCES, training.micro_batch * training.gradient_accumulation * data)
 
 
+def _own_key(name: str, start: Sequence[str], words: Words) -> str:
+    """The key of a list whose options have words: one for each language, as the browser keeps what it shows.
+
+    What is chosen stays under `name`, from which a language that is new takes it; `start` is what there is at first.
+    """
+    key, spoken = f"{name}_{words.language}", f"{name}_language"
+    if st.session_state.get(spoken) != words.language:
+        st.session_state[spoken] = words.language
+        st.session_state[key] = list(st.session_state.get(name, start))
+    return key
+
+
 def _techniques(words: Words) -> frozenset[Technique]:
+    start = [technique.value for technique in Technique if technique in SAME_RESULT]
     chosen = st.multiselect(
         words("recommend.ask.techniques"),
         [technique.value for technique in Technique],
-        default=[technique.value for technique in Technique if technique in SAME_RESULT],
         format_func=lambda name: words(f"recommend.technique.{name}"),
-        key="rec_techniques",
+        key=_own_key("rec_techniques", start, words),
         help=words("recommend.ask.techniques_help"),
         persist_state="session",
     )
+    st.session_state["rec_techniques"] = list(chosen)
     return frozenset(Technique(name) for name in chosen)
 
 
