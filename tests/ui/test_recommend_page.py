@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from planner.plan_types import Verdict
 from planner.scenario import to_document
-from planner.search.types import Fails, Technique
+from planner.search.types import Fails, Machine, Rejected, Technique
 from tests.ui.conftest import charts, checked, headline, html
 from ui import answers
 from ui.answers import answer
@@ -216,7 +216,19 @@ def test_every_sentence_has_its_words(words: Words) -> None:
         assert all("{" not in text for text in texts)
 
 
-def test_every_reason_technique_and_kind_has_words(words: Words) -> None:
+def test_cards_of_one_name_are_told_apart_by_form_factor() -> None:
+    def short(gpu_id: str) -> Rejected:
+        gpu = answers.tables().gpus[gpu_id]
+        machine = Machine(name=gpu_id, gpu=gpu, devices=2, usd_per_hour=1.0)
+        return Rejected(machine=machine, reason=Fails.MEMORY, short_bytes=10**10, devices=2)
+
+    listed = [short(name) for name in ("a100-sxm-80gb", "a100-pcie-80gb", "l4-24gb")]
+    for rows in (wording.short_rows(listed, words_for("en")), serving.short_rows(listed)):
+        sxm, pcie, other = (row[0] for row in rows)
+        assert "SXM" in sxm
+        assert "PCIe" in pcie
+        assert other == "2 × L4"
+_and_kind_has_words(words: Words) -> None:
     for reason in Fails:
         assert words.has(f"recommend.reason.{reason.value}.short")
         assert words.has(f"recommend.reason.{reason.value}.line")

@@ -17,7 +17,7 @@ from ui.document import Document, canonical, put_all
 from ui.names import card_name
 from ui.numbers import DASH, gib1, whole
 from ui.recommend.ask import REMEMBERED, WITHOUT_CARDS, Ask, Kind, machines_for
-from ui.recommend.wording import Cell, nearest_miss, rejected_cards, unknown_text
+from ui.recommend.wording import Cell, nearest_miss, rejected_cards, told_apart, unknown_text
 from ui.units import amount
 from ui.words import Safe, Words, escaped
 
@@ -216,8 +216,8 @@ def short_rows(rejected: Sequence[Rejected]) -> list[list[str]]:
     for one in sorted((one for one in rejected if one.short_bytes), key=lambda one: one.short_bytes or 0):
         seen.setdefault((one.machine.gpu.id, one.devices), one)
     return [
-        [rejected_cards(one), Safe(f'<span class="bad">{gib1(one.short_bytes or 0)}</span>')]
-        for one in seen.values()
+        [name, Safe(f'<span class="bad">{gib1(one.short_bytes or 0)}</span>')]
+        for name, one in zip(told_apart(list(seen.values())), seen.values(), strict=True)
     ]
 
 

@@ -17,10 +17,10 @@ from planner.search.types import (
     TreeAnswer,
 )
 from planner.throughput.types import Unknown
-from ui.cost.money import cards_text, day, usd, usd_cents
+from ui.cost.money import cards_text, day, short_card, usd, usd_cents
 from ui.cost.wording import duration
 from ui.names import card_name
-from ui.numbers import DASH, gib1, signed, whole
+from ui.numbers import DASH, TIMES, gib1, signed, whole
 from ui.recommend.ask import Ask, Kind, Reply
 from ui.words import Safe, Words, escaped
 
@@ -307,11 +307,24 @@ def short_rows(rejected: Sequence[Rejected], words: Words) -> list[list[str]]:
         seen.setdefault((one.machine.gpu.id, one.devices), one)
     return [
         [
-            rejected_cards(one),
+            name,
             Safe(f'<span class="bad">{gib1(one.short_bytes or 0)}</span>'),
             "" if one.nearest is None else settings_text(one.nearest, words),
         ]
-        for one in seen.values()
+        for name, one in zip(told_apart(list(seen.values())), seen.values(), strict=True)
+    ]
+
+
+def told_apart(listed: Sequence[Rejected]) -> list[str]:
+    """The cards of each row; where two cards would be called the same, by name and form factor."""
+    ids: dict[str, set[str]] = {}
+    for one in listed:
+        ids.setdefault(short_card(one.machine.gpu), set()).add(one.machine.gpu.id)
+    return [
+        rejected_cards(one)
+        if len(ids[short_card(one.machine.gpu)]) == 1
+        else f"{whole(one.devices or one.machine.devices)} {TIMES} {card_name(one.machine.gpu.name)}"
+        for one in listed
     ]
 
 
