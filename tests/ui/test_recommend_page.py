@@ -228,7 +228,9 @@ def test_cards_of_one_name_are_told_apart_by_form_factor() -> None:
         assert "SXM" in sxm
         assert "PCIe" in pcie
         assert other == "2 × L4"
-_and_kind_has_words(words: Words) -> None:
+
+
+def test_every_reason_technique_and_kind_has_words(words: Words) -> None:
     for reason in Fails:
         assert words.has(f"recommend.reason.{reason.value}.short")
         assert words.has(f"recommend.reason.{reason.value}.line")
