@@ -135,6 +135,8 @@ def _asked(found: Diagnosis) -> Iterator[str]:
         missing = found.missing_bytes
         short = f", {gib_text(missing, 2)} GiB more than was free" if missing and missing > 0 else ""
         yield f"Asked for {request.printed}, {request.bytes:,} bytes{short}."
+    if record is not None:
+        yield from _of_engine(record)
     tensor = found.tensor
     if tensor is not None:
         exact = found.matches[0].exact if found.matches else False
@@ -142,6 +144,24 @@ def _asked(found: Diagnosis) -> Iterator[str]:
         values = ", ".join(f"{name} = {value:,}" for name, value in tensor.symbols)
         name = (tensor.detail or tensor.name).replace("_", " ")
         yield f"{name}: {tensor.formula} = {tensor.bytes:,} bytes ({values}); {how} of {found.num_tensors}."
+
+
+def _of_engine(record: Record) -> Iterator[str]:
+    """What a server said that it needs and has."""
+    needed, available = record.size("needed"), record.size("available")
+    if needed is not None and available is not None:
+        yield f"Needed: {needed.printed}; available: {available.printed}."
+    tokens = [
+        f"{title} {int(number):,}"
+        for name, title in (
+            ("max_len", "asked for in one request"),
+            ("max_fit_len", "would fit"),
+            ("kv_tokens", "in the KV cache"),
+        )
+        if (number := record.number(name)) is not None
+    ]
+    if tokens:
+        yield f"Tokens: {', '.join(tokens)}."
 
 
 def _layers(layers: Layers) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.causes import NO_FAILURE, Cause, Why, why
+from planner.diagnose.engine import engine_of, is_of_server
 from planner.diagnose.fixes import Fix, Vain, fixes_for, vain_for
 from planner.diagnose.layers import Layers, layers_of, unallocated_of
 from planner.diagnose.links import Links, links_of
@@ -105,12 +106,15 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
     cause = Why(cause=Cause.NOTHING) if record is None else why(record, layers, plan, recovered=recovered)
     phase = _phase(reading, record)
     device = _device(record, plan)
-    tensors = tensors_of(plan, device) if plan is not None and device is not None else ()
+    tensors = () if plan is None or device is None else tensors_of(plan, device)
+    if plan is not None and plan.resolved.is_training and is_of_server(record):
+        tensors = ()
     found = _matches(record, tensors)
     tensor = found[0].tensor if found else _suspect(record, phase, tensors, plan)
     request, free = (record.bytes(name) if record is not None else None for name in ("request", "free"))
     cached = unallocated_of(record) if record is not None else None
     figures = {"request": request, "free": free, "unallocated": cached.bytes if cached else None}
+    figures |= _lengths(record)
     late = reading.steps >= LATE_STEPS
     foreach = any(mark in line for line in reading.context for mark in UNFUSED)
     return Diagnosis(
@@ -125,8 +129,17 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         device=device,
         plan_phase_bytes=_plan_bytes(phase, device),
         missing_bytes=None if request is None or free is None else request - free,
-        fixes=fixes_for(cause, phase, tensor, plan, late=late, foreach=foreach, figures=figures),
-        vain=vain_for(cause, phase, tensor, plan, figures),
+        fixes=fixes_for(
+            cause,
+            phase,
+            tensor,
+            plan,
+            late=late,
+            foreach=foreach,
+            figures=figures,
+            engine=engine_of(record, plan),
+        ),
+        vain=vain_for(cause, phase, tensor, plan, figures, of_server=is_of_server(record)),
         remarks=(
             *remarks_of(record, cause, phase, reading.steps, reading.records, plan),
             *remarks_beside(record, device),
@@ -135,6 +148,16 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         figures=_figures(record, cause, plan),
         links=links_of(reading.records),
     )
+
+
+def _lengths(record: Record | None) -> dict[str, int | None]:
+    """Tokens of a server's longest request, and those that its KV cache can hold."""
+    told = [
+        record.number(name) if record is not None else None
+        for name in ("max_len", "max_fit_len", "kv_tokens")
+    ]
+    length, *fits = (None if number is None else int(number) for number in told)
+    return {"length": length, "fits": next((number for number in fits if number is not None), None)}
 
 
 def _chosen(reading: Reading) -> Record | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.causes import SHORT, Cause, Why
+from planner.diagnose.engine import Engine, knows
 from planner.diagnose.tensors import Tensor
 from planner.plan_types import Plan, Verdict
 
@@ -79,7 +80,7 @@ _OUTSIDE: Final[dict[Cause, tuple[str, ...]]] = {
     Cause.ENGINE_MINIMUM: ("shorter_context", "no_projector", "force_layers"),
     Cause.SMALL_CARD: ("exclude_device", "tensor_split"),
 }
-_KV: Final = ("half_context", "raise_utilization", "kv_fp8", "kv_q8_0", "double_cards", "double_cards_split")
+_KV: Final = ("raise_utilization", "kv_fp8", "kv_q8_0", "double_cards", "double_cards_split")
 _WEIGHTS: Final = ("weights_fp8", "weights_awq4", "weights_q8_0", "weights_q4_k_m")
 _PLANNED: Final = frozenset(
     {
@@ -133,6 +134,14 @@ _SERVING: Final = (
 )
 
 
+_HOST_OF_ENGINE: Final = ("shorter_context", "kv_cache_q8_0", "weights_q4_k_m", "less_offload", "read_cgroup")
+_UNPLANNED: Final[dict[Engine, tuple[str, ...]]] = {
+    "llama": ("shorter_context", "kv_cache_q8_0", "fewer_gpu_layers", "weights_q4_k_m"),
+    "pool": ("weights_fp8", "weights_awq4", "shorter_context", "double_cards"),
+}
+"""For a server's message beside a plan that trains, or none."""
+
+
 def fixes_for(
     why: Why,
     phase: str | None,
@@ -142,6 +151,7 @@ def fixes_for(
     late: bool,
     foreach: bool,
     figures: Mapping[str, int | None],
+    engine: Engine | None = None,
 ) -> tuple[Fix, ...]:
     """What to do, most to the point first.
 
@@ -152,15 +162,18 @@ def fixes_for(
         plan: The open plan; without one the changes that are usual for such a failure are named.
         late: Whether many steps had gone well before.
         foreach: Whether the traceback shows an optimizer's step that is not fused, whatever the plan says.
-        figures: `request`, `free` and `unallocated` of the message, in bytes.
+        figures: `request`, `free` and `unallocated` of the message, in bytes; `length`, the tokens of one request
+            of a server, and `fits`, those that its cache can hold.
+        engine: The server that the message is of, which has fixes of its own.
     """
-    codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, late=late)))
+    codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, figures, engine, late=late)))
     if why.cause in SHORT and _cached_is_enough(figures):
         codes.insert(0, "expandable_segments")
     return tuple(
         Fix(code=code, change=code if code in _PLANNED else "")
         for code in codes
-        if plan is None or _applies(code, plan) or (foreach and code == "fused_step")
+        if knows(engine, code)
+        and (plan is None or _applies(code, plan) or (foreach and code == "fused_step"))
     )
 
 
@@ -194,14 +207,23 @@ def _applies(code: str, plan: Plan) -> bool:
 
 
 def _codes(
-    cause: Cause, phase: str | None, tensor: Tensor | None, plan: Plan | None, *, late: bool
+    cause: Cause,
+    phase: str | None,
+    tensor: Tensor | None,
+    plan: Plan | None,
+    figures: Mapping[str, int | None],
+    engine: Engine | None,
+    *,
+    late: bool,
 ) -> Iterator[str]:
     if cause in {Cause.NOTHING, Cause.FIGURES}:
         return
     if late and cause in SHORT:
         yield "cap_longest_row"
-    yield from _OUTSIDE.get(cause, ())
+    of_host = cause is Cause.HOST_MEMORY and engine == "llama"
+    yield from _HOST_OF_ENGINE if of_host else _OUTSIDE.get(cause, ())
     if cause is Cause.KV_TOO_SMALL:
+        yield _less_context(plan, figures)
         yield from _KV
     elif cause is Cause.BUDGET_SPENT:
         yield from ("raise_utilization", *_WEIGHTS, "double_cards")
@@ -211,13 +233,25 @@ def _codes(
         yield from _BY_PHASE.get(phase or "", ())
         yield from _BY_TENSOR.get(tensor.name if tensor else "", ())
         if cause in SHORT and phase != "save":
-            yield from _any_savings(plan)
+            yield from _any_savings(plan, engine)
 
 
-def _any_savings(plan: Plan | None) -> tuple[str, ...]:
+def _less_context(plan: Plan | None, figures: Mapping[str, int | None]) -> str:
+    """Half of the context where that is short enough; else as short as the message says."""
+    fits = figures.get("fits")
+    planned = None if plan is None or plan.resolved.is_training else plan.resolved.serving.max_model_len
+    longest = max(figures.get("length") or 0, planned or 0)
+    return "half_context" if fits is None or longest // 2 <= fits else "shorter_context"
+
+
+def _any_savings(plan: Plan | None, engine: Engine | None) -> tuple[str, ...]:
+    if engine is not None and (plan is None or plan.resolved.is_training):
+        return _UNPLANNED[engine]
     if plan is None:
         return ("half_micro_batch", "checkpointing", "fused_loss")
-    return _TRAINING if plan.resolved.is_training else _SERVING
+    if plan.resolved.is_training:
+        return _TRAINING
+    return (*_SERVING, "fewer_gpu_layers") if engine == "llama" else _SERVING
 
 
 def ranked(fixes: tuple[Fix, ...], effects: Mapping[str, Effect]) -> tuple[Fix, ...]:
@@ -261,7 +295,13 @@ _BATCH_FREE_PHASES: Final = frozenset({"save", "load", "optimizer_step"})
 
 
 def vain_for(
-    why: Why, phase: str | None, tensor: Tensor | None, plan: Plan | None, figures: Mapping[str, int | None]
+    why: Why,
+    phase: str | None,
+    tensor: Tensor | None,
+    plan: Plan | None,
+    figures: Mapping[str, int | None],
+    *,
+    of_server: bool = False,
 ) -> tuple[Vain, ...]:
     """What would not help.
 
@@ -271,8 +311,10 @@ def vain_for(
         tensor: What was asked for.
         plan: The open plan.
         figures: `request`, `free` and `unallocated` of the message, in bytes.
+        of_server: Whether a server wrote the message; the batch of a plan that trains is then none of its own.
     """
-    return tuple(_vain(why, phase, tensor, plan, figures))
+    is_other_job = of_server and plan is not None and plan.resolved.is_training
+    return tuple(_vain(why, phase, tensor, None if is_other_job else plan, figures))
 
 
 def _vain(

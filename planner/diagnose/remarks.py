@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.causes import SHORT, Cause, Why
+from planner.diagnose.engine import is_of_server
 from planner.diagnose.record import Record
 from planner.diagnose.tensors import is_small
 from planner.issues import Param
@@ -13,7 +14,6 @@ from planner.units import ceil_div
 
 LATE_STEPS: Final = 5
 HOST_FULL_FRAC: Final = 0.75
-SERVERS: Final = ("vllm", "sglang", "llama_cpp", "ollama", "ggml")
 QUANTIZED: Final = frozenset({"awq4", "gptq4", "nf4", "nf4_dq"})
 OTHER_CARD_FRAC: Final = 0.2
 """A capacity this far from that of the plan's card is another card's, not the same one's driver or settings."""
@@ -62,7 +62,7 @@ def remarks_of(
         yield _remark("broken_checkpoint")
     if record.failure and steps >= LATE_STEPS and why.cause in SHORT:
         yield _remark("late_in_run", steps=steps)
-    if plan is not None and plan.resolved.is_training and record.form.startswith(SERVERS):
+    if plan is not None and plan.resolved.is_training and is_of_server(record):
         yield _remark("message_of_a_server")
     yield from _of_request(record, why)
     if record.form == "xla":

@@ -9,6 +9,7 @@ import pytest
 
 import run
 from hardware_db import load_tables
+from planner.cli_diagnose import diagnosis_lines
 from planner.diagnose import diagnose
 from planner.diagnose.causes import Cause
 from planner.estimate import plan
@@ -105,3 +106,48 @@ def test_a_time_out_of_the_watchdog_is_no_failure_of_memory() -> None:
     assert (found.record.rank, found.record.facts) == (3, (("operation", "ALLREDUCE"), ("ran_s", 600)))
     assert [fix.code for fix in found.fixes] == ["read_other_ranks"]
     assert diagnose(FRAGMENTED + "\n" + late).why.cause is Cause.MIXED, "the rank that ran out tells why"
+
+
+LLAMA_CPP = (
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 4096.00 MiB on device 0: cudaMalloc failed: out of memory\n"
+    "llama_kv_cache_init: failed to allocate buffer for kv cache\n"
+)
+VLLM = (
+    "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (5.21 GiB). Based on the available memory, the estimated "
+    "maximum model length is 42640."
+)
+
+
+def codes(text: str, asked: Plan | None = None) -> list[str]:
+    return [fix.code for fix in diagnose(text, asked).fixes]
+
+
+def test_a_servers_message_gets_no_advice_on_training(flash: Plan) -> None:
+    found = diagnose(LLAMA_CPP, flash)
+    assert [fix.code for fix in found.fixes[:3]] == ["shorter_context", "kv_cache_q8_0", "fewer_gpu_layers"]
+    assert (found.matches, found.vain) == ((), ())
+    assert {"lora", "fused_loss", "half_sequence", "adam_8bit"}.isdisjoint(codes(LLAMA_CPP, flash))
+    assert {"lora", "fused_loss", "half_sequence", "adam_8bit"} & set(codes("CUDA out of memory", flash))
+
+
+def test_each_server_gets_the_formats_it_has() -> None:
+    others = {"kv_fp8", "weights_fp8", "weights_awq4", "double_cards"}
+    for plan_ in (None, example("qwen3-30b-a3b-llama-cpp-rtx4090")):
+        assert others.isdisjoint(codes(LLAMA_CPP, plan_))
+        assert {"kv_q8_0", "kv_cache_q8_0"} & set(codes(LLAMA_CPP, plan_))
+    for plan_ in (None, example("llama-3.1-70b-vllm-4xh100")):
+        assert "kv_fp8" in codes(VLLM, plan_)
+        assert not [code for code in codes(VLLM, plan_) if "q8_0" in code or "q4_k_m" in code]
+
+
+def test_half_of_the_context_is_said_only_where_it_is_short_enough() -> None:
+    assert codes(VLLM)[0] == "shorter_context"
+    assert codes(VLLM.replace("42640", "65536"))[0] == "half_context"
+
+
+def test_the_terminal_says_what_a_server_needs_and_has() -> None:
+    lines = "\n".join(diagnosis_lines(diagnose(VLLM)))
+    assert "Needed: 16.00GiB; available: 5.21GiB." in lines
+    assert "131,072" in lines
+    assert "42,640" in lines
