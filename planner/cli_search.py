@@ -134,9 +134,10 @@ def answer(
         ValueError: An option can't be used; the message names it, what was given and what is allowed.
         ScenarioError: The question names no known model.
     """
+    from planner.cli_search_machines import machines  # noqa: PLC0415
     from planner.search.find import search  # noqa: PLC0415
 
-    return search(question, _machines(options, tables, today), tables, limits_of(options, question))
+    return search(question, machines(options, tables, today), tables, limits_of(options, question))
 
 
 def servers(
@@ -148,6 +149,7 @@ def servers(
         ValueError: An option can't be used.
         ScenarioError: The question names no known model.
     """
+    from planner.cli_search_machines import machines  # noqa: PLC0415
     from planner.search.serving import serving_search  # noqa: PLC0415
 
     weights = [name.strip() for name in (options.weights or "").split(",") if name.strip()]
@@ -156,7 +158,7 @@ def servers(
         raise ValueError(f"weights: {unknown[0]!r}; allowed: {', '.join(SERVED_WEIGHTS)}")
     most = limits_of(options, question).most_cards if options.most_gpus is not None else MOST_SERVER_CARDS
     return serving_search(
-        question, _machines(options, tables, today), tables,
+        question, machines(options, tables, today), tables,
         weights=weights, accept_tight=options.tight, most_cards=most,
     )  # fmt: skip
 
@@ -207,36 +209,6 @@ def limits_of(options: argparse.Namespace, question: "Scenario") -> "Limits":
         names = frozenset(Technique(name) for name in asked)
     told = {name: value for name, value in given.items() if value is not None}
     return Limits(techniques=names, accept_tight=options.tight, **told)
-
-
-def _machines(options: argparse.Namespace, tables: "Tables", today: date) -> "tuple[Machine, ...]":
-    from planner.search.offers import KINDS, machines_of  # noqa: PLC0415
-
-    if options.owned:
-        return tuple(machine for text in options.owned for machine in _owned(text, tables))
-    if options.kind not in KINDS:
-        raise ValueError(f"kind: {options.kind!r}; allowed: {', '.join(KINDS)}")
-    for field in ("provider", "region"):
-        known = sorted({getattr(offer, field) for offer in tables.offers})
-        unknown = [name for name in getattr(options, field) if name not in known]
-        if unknown:
-            raise ValueError(f"{field}: {unknown[0]!r}; allowed: {', '.join(known)}")
-    return machines_of(
-        tables.offers, tables, options.kind, today=today,
-        providers=frozenset(options.provider), regions=frozenset(options.region),
-    )[0]  # fmt: skip
-
-
-def _owned(text: str, tables: "Tables") -> "tuple[Machine, ...]":
-    from planner.search.rigs import owned  # noqa: PLC0415
-
-    gpu_id, _, count = text.partition("=")
-    gpu = tables.gpus.get(gpu_id)
-    if gpu is None or not count.isdecimal() or int(count) < 1:
-        raise ValueError(
-            f"owned: {text!r}; allowed: an id of `gpus`, = and a number from 1 up (h100-sxm-80gb=8)"
-        )
-    return owned(gpu, int(count))
 
 
 def search_lines(result: "SearchResult") -> Iterator[str]:

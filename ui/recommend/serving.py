@@ -17,7 +17,8 @@ from ui.document import Document, canonical, put_all
 from ui.names import card_name
 from ui.numbers import DASH, gib1, whole
 from ui.recommend.ask import REMEMBERED, WITHOUT_CARDS, Ask, Kind, machines_for
-from ui.recommend.wording import Cell, nearest_miss, rejected_cards, told_apart, unknown_text
+from ui.recommend.misses import nearest_miss, rejected_cards, told_apart
+from ui.recommend.wording import Cell, unknown_text
 from ui.units import amount
 from ui.words import Safe, Words, escaped
 

@@ -17,11 +17,12 @@ from planner.search.types import (
     TreeAnswer,
 )
 from planner.throughput.types import Unknown
-from ui.cost.money import cards_text, day, short_card, usd, usd_cents
+from ui.cost.money import cards_text, day, usd, usd_cents
 from ui.cost.wording import duration
 from ui.names import card_name
-from ui.numbers import DASH, TIMES, gib1, signed, whole
+from ui.numbers import DASH, gib1, signed, whole
 from ui.recommend.ask import Ask, Kind, Reply
+from ui.recommend.misses import nearest_miss, rejected_cards, told_apart
 from ui.words import Safe, Words, escaped
 
 Cell = tuple[str, str, str]
@@ -115,17 +116,6 @@ def _over_text(over: Rejected, limits: Limits, words: Words) -> str:
     if days is None:
         return words("recommend.head.budget", **told)
     return words("recommend.head.budget_deadline", time=duration(days, words), **told)
-
-
-def rejected_cards(one: Rejected) -> str:
-    """The cards of the plan that came nearest."""
-    return cards_text(one.devices or one.machine.devices, one.machine.gpu)
-
-
-def nearest_miss(rejected: Sequence[Rejected]) -> Rejected | None:
-    """What comes nearest to fitting: the least short of memory."""
-    short = [one for one in rejected if one.reason is Fails.MEMORY]
-    return min(short, key=lambda one: one.short_bytes or 0, default=None)
 
 
 def _value(one: Rejected, words: Words) -> str:
@@ -312,19 +302,6 @@ def short_rows(rejected: Sequence[Rejected], words: Words) -> list[list[str]]:
             "" if one.nearest is None else settings_text(one.nearest, words),
         ]
         for name, one in zip(told_apart(list(seen.values())), seen.values(), strict=True)
-    ]
-
-
-def told_apart(listed: Sequence[Rejected]) -> list[str]:
-    """The cards of each row; where two cards would be called the same, by name and form factor."""
-    ids: dict[str, set[str]] = {}
-    for one in listed:
-        ids.setdefault(short_card(one.machine.gpu), set()).add(one.machine.gpu.id)
-    return [
-        rejected_cards(one)
-        if len(ids[short_card(one.machine.gpu)]) == 1
-        else f"{whole(one.devices or one.machine.devices)} {TIMES} {card_name(one.machine.gpu.name)}"
-        for one in listed
     ]
 
 
