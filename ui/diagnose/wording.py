@@ -43,7 +43,8 @@ def headline(found: Diagnosis, words: Words) -> Safe:
 def tag(found: Diagnosis, words: Words) -> Safe:
     """Icon, word and tint of the cause."""
     kind, icon = TONES.get(found.why.cause, ("bad", "✕"))
-    text = words.html(f"diagnose.tag.{found.why.cause.value}")
+    guessed = found.why.cause is Cause.DEMAND and not found.why.certain
+    text = words.html("diagnose.tag.demand_likely" if guessed else f"diagnose.tag.{found.why.cause.value}")
     return Safe(f'<span class="tag {kind}">{icon}&ensp;{text}</span>')
 
 
