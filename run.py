@@ -358,7 +358,18 @@ def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
         Step("mypy", [str(python), "-m", "mypy"]),
         Step("import-linter", [str(python), "-c", lint_imports, "--no-logo"]),
         Step("Chromium for the browser tests", [str(python), "-m", "tests.chromium"]),
-        Step("pytest", [str(python), "-m", "pytest", *side_by_side(), *pytest_args]),
+        *pytest_steps(python, pytest_args),
+    ]
+
+
+def pytest_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
+    """The tests without a browser side by side, then those in the browser one at a time: pages take turns."""
+    no_tests = 5
+    fine = (0, no_tests) if pytest_args else (0,)
+    pytest = [str(python), "-m", "pytest"]
+    return [
+        Step("pytest", [*pytest, "-m", "not long and not browser", *side_by_side(), *pytest_args], fine),
+        Step("pytest, in the browser", [*pytest, "-m", "browser and not long", *pytest_args], fine),
     ]
 
 

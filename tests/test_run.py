@@ -407,7 +407,19 @@ def test_no_browser_is_opened_without_a_screen() -> None:
 
 def test_the_tests_come_last_and_get_their_arguments() -> None:
     steps = run.short_steps(Path("py"), ["-k", "units"])
-    assert steps[-1].command == ["py", "-m", "pytest", *run.side_by_side(), "-k", "units"]
+    without, within = steps[-2:]
+    assert [*without.command[-2:], *within.command[-2:]] == ["-k", "units", "-k", "units"]
+    assert without.command[:-2] == [
+        "py",
+        "-m",
+        "pytest",
+        "-m",
+        "not long and not browser",
+        *run.side_by_side(),
+    ]
+    assert within.command[:-2] == ["py", "-m", "pytest", "-m", "browser and not long"]
+    assert without.fine == within.fine == (0, 5)  # one of them may have no test of the name
+    assert all(step.fine == (0,) for step in run.short_steps(Path("py"), []))
     assert {"ruff", "mypy", "import-linter"} <= {step.name for step in steps}
 
 

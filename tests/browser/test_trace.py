@@ -40,6 +40,7 @@ def test_a_real_trace_is_cancelled_and_then_runs_to_its_answer(open_page: OpenPa
     page = opened.page
     page.wait_for_selector(".st-key-trace >> text=Check by tracing", timeout=WAIT_MS)
     assert page.locator(".st-key-trace_timeline").count() == 0
+    settle_words(page)
     page.click(".st-key-trace_start button")
     page.click(".st-key-trace_stop button", timeout=WAIT_MS)
     page.wait_for_selector("text=Cancelled, as asked", timeout=WAIT_MS)

@@ -121,7 +121,9 @@ def as_opened(page: Page, _folder: Path) -> Iterator[str]:
 def own_price(page: Page, _folder: Path) -> Iterator[str]:
     """With a price of one's own begun, under the list of offers."""
     page.wait_for_selector('[data-testid="stDataFrame"] canvas', timeout=WAIT_MS)
+    settle_words(page)
     page.get_by_text("My prices", exact=True).last.click()
+    settle_words(page)
     page.get_by_text("+ A price").click()
     page.get_by_text("Price 1: no price yet.").wait_for(timeout=WAIT_MS)
     settle(page)

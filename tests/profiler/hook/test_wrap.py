@@ -118,7 +118,7 @@ def test_a_program_that_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("print(1); raise SystemExit(3)\n", encoding="utf-8")
     ran = wrapped(tmp_path, script=tmp_path / "main.py")
     assert (ran.code, ran.out, ran.report) == (3, ["1"], None)
-    assert "nothing_trained" in ran.err
+    assert "nothing trained" in ran.err
 
 
 @pytest.mark.long
