@@ -36,7 +36,8 @@ def nothing_left() -> bool:
 
 @linux
 def test_a_real_trace_is_cancelled_and_then_runs_to_its_answer(open_page: OpenPage, page_url: str) -> None:
-    opened = open_page(query=query_of(asked(80)))  # traced by no other test, so that there is something to cancel
+    # Traced by no other test, so that there is something to cancel.
+    opened = open_page(query=query_of(asked(80)))
     page = opened.page
     page.wait_for_selector(".st-key-trace >> text=Check by tracing", timeout=WAIT_MS)
     assert page.locator(".st-key-trace_timeline").count() == 0
