@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.answer_table import answer_table
 from hardware_db import load_tables
 from planner.estimate import plan
 from planner.hardware import Tables
@@ -121,16 +122,7 @@ def _agrees(asked: dict[str, Any], found: float | bool) -> bool:
 
 def table(found: list[Answered], left_out: list[dict[str, Any]]) -> str:
     """The answers as lines: right ones, wrong ones, and what was left out with its reason."""
-    lines = [f"{'row':<6}{'asked':<26}{'wanted':>20}{'answered':>20}  "]
-    lines += [
-        f"{each.row:<6}{each.field:<26}{_shown(each.wanted):>20}{_shown(each.found):>20}  "
-        f"{'right' if each.right else 'WRONG'}"
-        for each in found
-    ]
-    right = sum(each.right for each in found)
-    lines.append(f"{right} of {len(found)} right, in {len({each.row for each in found})} rows")
-    lines += [f"left out: {row['id']}, {row['left_out']}" for row in left_out]
-    return "\n".join(lines)
+    return answer_table(found, left_out, _shown, 20)
 
 
 def _shown(value: Figure) -> str:

@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.answer_table import answer_table
 from hardware_db import load_tables
 from planner.cost.run_cost import run_cost
 from planner.estimate import plan
@@ -218,16 +219,7 @@ def _agrees(asked: Mapping[str, Any], found: Found) -> bool:
 
 def table(found: list[Answered], left_out: list[dict[str, Any]]) -> str:
     """The answers as lines: right ones, wrong ones, and what was left out with its reason."""
-    lines = [f"{'row':<6}{'asked':<26}{'wanted':>28}{'answered':>28}  "]
-    lines += [
-        f"{each.row:<6}{each.field:<26}{_shown(each.wanted):>28}{_shown(each.found):>28}  "
-        f"{'right' if each.right else 'WRONG'}"
-        for each in found
-    ]
-    right = sum(each.right for each in found)
-    lines.append(f"{right} of {len(found)} right, in {len({each.row for each in found})} rows")
-    lines += [f"left out: {row['id']}, {row['left_out']}" for row in left_out]
-    return "\n".join(lines)
+    return answer_table(found, left_out, _shown, 28)
 
 
 def _shown(value: Any) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
+from torch import library as operators
 from torch.utils._pytree import tree_iter, tree_map
 
 KEY: Final = "AutocastCPU"
@@ -55,7 +56,7 @@ LOWER: Final = frozenset({torch.float16, torch.bfloat16})
 @contextmanager
 def cuda_lists() -> Iterator[None]:
     """Register CUDA's list for the CPU's autocast key, and take it back afterwards."""
-    library = torch.library.Library("aten", "IMPL")  # taken back below
+    library = operators.Library("aten", "IMPL")  # taken back below
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that kernels of the CPU's own list are overridden is meant
         for name in TO_FP32:
