@@ -343,11 +343,15 @@ def serve(environment: Environment, *, port: int, browser: bool) -> int:
 
 
 class Step(NamedTuple):
-    """One command of the test run; `fine` lists the exit statuses that count as passed."""
+    """One command of the test run.
+
+    `fine` lists the exit statuses that count as passed; `again` runs once when the command failed, and counts.
+    """
 
     name: str
     command: list[str]
     fine: tuple[int, ...] = (0,)
+    again: tuple[str, ...] = ()
 
 
 def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
@@ -363,13 +367,18 @@ def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
 
 
 def pytest_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
-    """The tests without a browser side by side, then those in the browser one at a time: pages take turns."""
+    """The tests without a browser side by side, then those in the browser one at a time: pages take turns.
+
+    A browser on a busy machine is not always on time: what failed there has one more try, which the output shows.
+    """
     no_tests = 5
     fine = (0, no_tests) if pytest_args else (0,)
     pytest = [str(python), "-m", "pytest"]
+    in_browser = [*pytest, "-m", "browser and not long", *pytest_args]
+    again = (*in_browser, "--last-failed")
     return [
         Step("pytest", [*pytest, "-m", "not long and not browser", *side_by_side(), *pytest_args], fine),
-        Step("pytest, in the browser", [*pytest, "-m", "browser and not long", *pytest_args], fine),
+        Step("pytest, in the browser", in_browser, fine, again),
     ]
 
 
@@ -391,10 +400,20 @@ def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> li
 
 
 def run_step(step: Step) -> bool:
-    """Run one step and return whether it passed; when interrupted, let it put its own things away."""
-    child = subprocess.Popen(step.command, cwd=ROOT, env=child_environment())
+    """Run one step, a second time if it has one more try, and return whether it passed."""
+    if run_command(step.command, step.fine):
+        return True
+    if not step.again:
+        return False
+    print(f"\n--- {step.name}: what failed, once more", flush=True)
+    return run_command(step.again, step.fine)
+
+
+def run_command(command: Sequence[str], fine: Sequence[int]) -> bool:
+    """Run a command and return whether it passed; when interrupted, let it put its own things away."""
+    child = subprocess.Popen(command, cwd=ROOT, env=child_environment())
     try:
-        return child.wait() in step.fine
+        return child.wait() in fine
     except Terminated:
         if not WINDOWS:
             child.send_signal(signal.SIGINT)

@@ -453,6 +453,20 @@ def test_no_long_tests_is_no_failure() -> None:
     assert run.run_step(run.Step("x", [sys.executable, "-c", "raise SystemExit(5)"], fine=(0, 5)))
 
 
+@pytest.mark.parametrize(("second", "passed"), [(0, True), (1, False)])
+def test_one_more_try_counts_and_is_shown(
+    capsys: pytest.CaptureFixture[str], second: int, *, passed: bool
+) -> None:
+    first, again = ([sys.executable, "-c", f"raise SystemExit({status})"] for status in (1, second))
+    assert run.run_step(run.Step("x", first, again=tuple(again))) is passed
+    assert "x: what failed, once more" in capsys.readouterr().out
+
+
+def test_only_the_tests_in_the_browser_have_one_more_try() -> None:
+    steps = run.short_steps(Path(sys.executable), [])
+    assert [step.name for step in steps if step.again] == ["pytest, in the browser"]
+
+
 # --- The command line
 
 
