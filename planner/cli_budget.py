@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from planner.hardware import Tables
 from planner.scenario import Scenario
-from planner.training_budget import budget_curve
+from planner.training.compile_budget import budget_curve
 from planner.units import GIB
 
 

@@ -15,7 +15,7 @@ from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, Serv
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
 from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
-from planner.training import host_need, keeps_on_host, trainable_params, training_ledgers
+from planner.training.ledgers import host_need, keeps_on_host, trainable_params, training_ledgers
 from planner.validation import check, model_for
 
 SEVERITY = (Verdict.FITS, Verdict.TIGHT, Verdict.UNKNOWN, Verdict.DOES_NOT_FIT)

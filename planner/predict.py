@@ -18,8 +18,8 @@ from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.serving_readings import serving_readings
 from planner.throughput.readings import speed_readings
-from planner.training import held_tensors
-from planner.training_setup import setup_for
+from planner.training.ledgers import held_tensors
+from planner.training.setup import setup_for
 
 Figure = int | float | bool | None
 

@@ -17,7 +17,7 @@ from planner.plan_types import Plan, Verdict
 from planner.resolve import apply
 from planner.runtimes.profile import Value
 from planner.throughput.training_speed import training_speed
-from planner.training_budget import budget_curve
+from planner.training.compile_budget import budget_curve
 
 SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 EVERY: Final = (1, 2, 4, 8)

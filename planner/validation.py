@@ -19,7 +19,7 @@ from planner.issues import Issue, ScenarioError, Severity
 from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_config, model_from_row
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving_gaps import not_modelled as serving_gaps
-from planner.training_gaps import not_modelled as training_gaps
+from planner.training.gaps import not_modelled as training_gaps
 
 CHECKS: Final[tuple[Check, ...]] = (
     *parallel.CHECKS,

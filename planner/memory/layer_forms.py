@@ -8,7 +8,7 @@ from planner.memory.adapters import layer_sites
 from planner.memory.layer_view import RECURRENT, LayerForm, View, expert_bytes, groups_experts, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part, Split
-from planner.training_setup import Setup, fused_kernels
+from planner.training.setup import Setup, fused_kernels
 from planner.units import ceil_div
 
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})

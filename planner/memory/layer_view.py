@@ -8,7 +8,7 @@ from planner.memory import activations as act
 from planner.memory.adapters import adapter_rank, role_of
 from planner.memory.terms import PerToken, Terms, summed
 from planner.model.spec import AttentionKind, Layer, Linear, ModelSpec, Part, Split
-from planner.training_setup import Setup
+from planner.training.setup import Setup
 from planner.units import ceil_div
 
 RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})

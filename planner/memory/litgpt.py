@@ -13,7 +13,7 @@ from planner.memory.layer_forms import activation, adapter_masks, feed, kept_inp
 from planner.memory.layer_view import LayerForm, View, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part
-from planner.training_setup import Setup
+from planner.training.setup import Setup
 
 CAPS_SCORES: Final = frozenset({"gemma2"})
 """Model types with a soft cap on attention scores, which LitGPT composes step by step instead of calling a kernel."""

@@ -9,7 +9,7 @@ from planner.memory.layer_forms import has_head_norms
 from planner.memory.layer_view import LayerForm, widths_of
 from planner.memory.terms import Terms, add
 from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec
-from planner.training_setup import Setup
+from planner.training.setup import Setup
 
 
 def attention_block(*, norm: int, masks: bool) -> Terms:

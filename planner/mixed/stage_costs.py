@@ -18,8 +18,8 @@ from planner.scenario import Device, Scenario
 from planner.throughput import flops as fl
 from planner.throughput.training_flops import passes_of
 from planner.throughput.training_speed import training_speed
-from planner.training import training_ledger
-from planner.training_setup import setup_for
+from planner.training.ledgers import training_ledger
+from planner.training.setup import setup_for
 
 OF_A_MICRO_BATCH: Final = frozenset(
     {

@@ -27,7 +27,7 @@ from planner.search.space import MICRO_BATCHES, Variant, own_settings
 from planner.search.timing import Clock, Floats, Grid
 from planner.search.types import Choice, Limits
 from planner.throughput.types import Unknown
-from planner.training import host_need
+from planner.training.ledgers import host_need
 from planner.units import gib
 from planner.validation import check
 

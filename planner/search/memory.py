@@ -23,11 +23,11 @@ from planner.search.facts import Facts, Rows
 from planner.search.probes import REFERENCE_ID, placed, with_reference
 from planner.search.space import Variant
 from planner.search.types import Limits
-from planner.training import held_tensors, training_ledgers
-from planner.training_loss import loss_entries
-from planner.training_setup import Setup, setup_for
-from planner.training_states import total
-from planner.training_step import FORWARD_AND_LOSS, Step, held_layers
+from planner.training.ledgers import held_tensors, training_ledgers
+from planner.training.loss import loss_entries
+from planner.training.setup import Setup, setup_for
+from planner.training.states import total
+from planner.training.step import FORWARD_AND_LOSS, Step, held_layers
 
 SAFE_FRAC: Final = 0.98
 """Room for what a lower bound rounds: blocks of packed weights, shards that are not quite equal."""

@@ -16,8 +16,8 @@ from planner.plan_types import Verdict
 from planner.scenario import Scenario
 from planner.sweep.formula import Powers, Whole, values
 from planner.sweep.region import DeviceProgram, Group, Key, Moment
-from planner.training_cache import cache_bytes, is_hidden, parts_of
-from planner.training_setup import Setup
+from planner.training.allocator_cache import cache_bytes, is_hidden, parts_of
+from planner.training.setup import Setup
 
 PHASES: Final = tuple(Phase)
 UP_TO: Final = {layer: frozenset(LAYER_ORDER[: i + 1]) for i, layer in enumerate(LAYER_ORDER)}
@@ -99,7 +99,7 @@ class Ledgers:
         return found
 
     def hidden(self, setup: Setup) -> Whole:
-        """As `planner.training_cache.hidden_bytes`."""
+        """As `planner.training.allocator_cache.hidden_bytes`."""
         bare = {
             moment: self._added(
                 k for k in self._sizes if moment in k[2] and is_hidden(setup, k[0], k[1], k[4])

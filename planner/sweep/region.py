@@ -11,8 +11,8 @@ from planner.placement_fit import place_job
 from planner.plan_types import DevicePlan, Plan
 from planner.sweep.formula import Formula, NotExpressibleError, program
 from planner.sweep.polynomial import ZERO, Polynomial, add, bilinear, constant, value_at
-from planner.training_cache import PACKED, RETAINED, UNIT_GRADIENTS
-from planner.training_setup import Setup, setup_for
+from planner.training.allocator_cache import PACKED, RETAINED, UNIT_GRADIENTS
+from planner.training.setup import Setup, setup_for
 
 Point = tuple[int, int]
 Planner = Callable[[int, int], Plan | None]

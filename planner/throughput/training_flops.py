@@ -9,7 +9,7 @@ from planner.hardware import Gpu
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.throughput import flops as fl
-from planner.training_setup import Setup
+from planner.training.setup import Setup
 
 SCORE_FORMATS_BYTES: Final = 4
 PRODUCTS: Final = 3

@@ -9,7 +9,7 @@ from planner.plan_types import Plan
 from planner.throughput import links as ln
 from planner.throughput.training_flops import counted_layers, passes_of
 from planner.throughput.types import Unknown
-from planner.training_setup import Setup
+from planner.training.setup import Setup
 
 BUCKET_BYTES: Final = 500_000_000
 """Bytes of a gradient bucket (DeepSpeed `reduce_bucket_size`, elements; DDP's are smaller and overlap better)."""

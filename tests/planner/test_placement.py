@@ -6,7 +6,7 @@ import pytest
 
 from planner.placement import chunk_sizes, micro_batches_in_flight, stage_layers
 from planner.scenario import Parallel
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 
 def in_flight(accumulation: int, layers: int = 32, **parallel: Any) -> list[float]:

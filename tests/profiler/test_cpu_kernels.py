@@ -10,7 +10,7 @@ from planner.ledger import Entry, Phase
 from planner.scenario import Scenario
 from profiler.compare import as_on_cpu, compare
 from profiler.cpu_kernels import ADJUSTMENTS, adjustments, cpu_kernels, on_cpu
-from tests.planner.training_cases import TABLES
+from tests.planner.training.cases import TABLES
 from tests.profiler.reports import WEIGHTS, phase, report
 from tests.profiler.scenarios import GPT2, LLAMA, scenario
 

@@ -19,7 +19,7 @@ from planner.plan_types import Known, Plan
 from planner.references import REFERENCES, Reference
 from planner.runtimes import PROFILES
 from planner.units import GIB
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 from ui.answers import answer
 from ui.citations import reference_line
 from ui.examples import STORIES, story_document
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from planner.ledger import Entry
 
-GAP_FILES = ("planner/training_gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py")
+GAP_FILES = ("planner/training/gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py")
 
 NO_GAPS = {("training.packing", "padded_to_sequence_length"), ("weights", "expert_weights")}
 """Pairs in those files that are no gap: a code that the planner drops itself, and names of two fields."""

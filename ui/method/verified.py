@@ -12,7 +12,7 @@ from ui.tasks import TASKS
 
 TRACED: Final = frozenset({("generic", "pretrain"), ("generic", "full")})
 """Paths whose live tensors equal a traced step of the Hugging Face classes on one device, eager or flash
-attention: tests/planner/test_training.py holds them. A trace sees no allocator cache, context or fused kernel,
+attention: tests/planner/training/test_ledgers.py holds them. A trace sees no allocator cache, context or fused kernel,
 and other runtimes differ in what they keep, so nothing else is called traced."""
 
 

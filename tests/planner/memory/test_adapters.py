@@ -8,8 +8,8 @@ from planner.memory.adapters import adapter_linears, unknown_targets
 from planner.memory.formats import nf4_double_scale_bytes, nf4_scale_bytes
 from planner.model import ModelSpec, model_from_config
 from planner.scenario import Adapter
-from planner.training import trainable_params
-from tests.planner import training_cases as cases
+from planner.training.ledgers import trainable_params
+from tests.planner.training import cases
 
 NEOX = {
     "model_type": "gpt_neox",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from planner.ledger import Entry, Phase
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 
 def saved(ledger_entries: tuple[Entry, ...], name: str = "saved_activations") -> int:

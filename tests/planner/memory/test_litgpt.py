@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from planner.ledger import Ledger, Phase
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 LLAMA_7B = cases.llama(4096, 32, 32, 32, 11008, 32000)
 TINY_LLAMA = cases.llama(2048, 22, 32, 4, 5632, 32000)

@@ -6,7 +6,7 @@ import pytest
 
 from planner.memory.inventory import Tensor
 from planner.memory.optimizer import galore_projector, galore_states, is_small, state_8bit_bytes, takes_muon
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 PARAMS = 8_030_261_248
 EMBEDDINGS = 2 * 128256 * 4096

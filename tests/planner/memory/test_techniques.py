@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from planner.ledger import Layer, Ledger, Phase
-from planner.training_bubble import matrix_width, waiting_micro_batches
-from planner.training_budget import budget_curve, done_again
+from planner.training.compile_budget import budget_curve, done_again
+from planner.training.zero_bubble import matrix_width, waiting_micro_batches
 from planner.units import mib_bytes
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 PARAMS = 8_030_261_248
 

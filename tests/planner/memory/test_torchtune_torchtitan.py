@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from planner.ledger import Category, Layer, Ledger, Phase
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 T, V, H = 512, 128256, 4096
 STEP = {"sequence_length": T, "checkpointing": "full"}

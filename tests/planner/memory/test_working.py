@@ -11,7 +11,7 @@ import pytest
 
 from planner.ledger import Entry
 from planner.references import REFERENCES
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,

@@ -9,7 +9,7 @@ from planner.memory.inventory import Division
 from planner.memory.trainable import adapter_tensors
 from planner.model import UnknownArchitecture, linears, model_from_config
 from planner.scenario import Adapter
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 KLEIN: Mapping[str, object] = {
     "model_type": "flux2",

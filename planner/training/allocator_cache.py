@@ -15,8 +15,8 @@ from planner.memory import runtime
 from planner.memory.terms import item
 from planner.placement import Share, usable_bytes
 from planner.scenario import Scenario
-from planner.training_loss import REBINDS_BEFORE
-from planner.training_setup import Setup
+from planner.training.loss import REBINDS_BEFORE
+from planner.training.setup import Setup
 
 RETAINED: Final = "retained_gradients"
 PACKED: Final = "quantized_weights"

@@ -8,7 +8,7 @@ from planner.ledger import ALWAYS, Category, Entry, Phase
 from planner.memory import formats, optimizer
 from planner.memory.inventory import Place, Tensor
 from planner.memory.terms import item
-from planner.training_setup import STATE_OPTIMIZERS_8BIT, Setup
+from planner.training.setup import STATE_OPTIMIZERS_8BIT, Setup
 from planner.units import ceil_div
 
 PLACES: Final[tuple[tuple[Place, str], ...]] = (

@@ -14,9 +14,9 @@ from planner.hardware import Tables
 from planner.memory.terms import Terms
 from planner.placement_fit import place_job
 from planner.scenario import Scenario
-from planner.training import held_tensors
-from planner.training_setup import setup_for
-from planner.training_step import Kind, Step
+from planner.training.ledgers import held_tensors
+from planner.training.setup import setup_for
+from planner.training.step import Kind, Step
 
 BUDGETS: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 PRODUCTS: Final = {"q": 1, "k": 1, "v": 1, "i": 2, "si": 2, "xi": 2}

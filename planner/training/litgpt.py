@@ -11,7 +11,7 @@ from planner.memory.layer_view import View
 from planner.memory.litgpt import longest_first, packed_inputs, packs
 from planner.memory.terms import item, summed
 from planner.moments import fullest
-from planner.training_step import BACKWARD, FORWARD, LOSS, Step
+from planner.training.step import BACKWARD, FORWARD, LOSS, Step
 
 HEAD_CHUNK: Final = 128
 """Tokens of a sequence whose logits are made at once when adapters are trained (`lm_head_chunk_size`)."""

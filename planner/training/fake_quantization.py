@@ -12,7 +12,7 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item
 from planner.model.spec import Linear
 from planner.scenario import Scenario
-from planner.training_step import Kind, Step
+from planner.training.step import Kind, Step
 
 MASK_BYTES: Final = 1
 KEPT: Final = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})

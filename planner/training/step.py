@@ -16,8 +16,8 @@ from planner.memory.megatron import megatron_form
 from planner.memory.terms import PerToken, item, summed, whole
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
-from planner.training_setup import Setup, fused_kernels
-from planner.training_states import total
+from planner.training.setup import Setup, fused_kernels
+from planner.training.states import total
 from planner.units import ceil_div
 
 CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})

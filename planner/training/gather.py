@@ -8,9 +8,9 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
 from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
-from planner.training_flat import is_flat
-from planner.training_setup import Setup
-from planner.training_step import Step
+from planner.training.fsdp1_flat import is_flat
+from planner.training.setup import Setup
+from planner.training.step import Step
 from planner.units import ceil_div
 
 COMPOSER_TRAINS: Final = frozenset({"mpt"})

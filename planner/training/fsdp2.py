@@ -15,16 +15,29 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, summed, whole
 from planner.moments import fullest
-from planner.training_adapters import inner_width
-from planner.training_backward import (
+from planner.training.adapters import inner_width
+from planner.training.backward import (
     backward_of_head,
     gradients_so_far,
     stream_gradient,
 )
-from planner.training_inside import layer_gradients, score_gradients
-from planner.training_loss import loss_entries
-from planner.training_once import id_entries, once_entries
-from planner.training_step import (
+from planner.training.dtensor import whole_embedding, whole_tied
+from planner.training.fsdp2_units import (
+    buffer_of,
+    buffers,
+    gathered,
+    gathered_root,
+    gradients_of_unit,
+    is_kept,
+    keeps_last,
+    outside,
+    scatter_input,
+    sizes,
+)
+from planner.training.inside_layer import layer_gradients, score_gradients
+from planner.training.loss import loss_entries
+from planner.training.once import id_entries, once_entries
+from planner.training.step import (
     BACKWARD,
     FORWARD,
     LOSS,
@@ -38,19 +51,6 @@ from planner.training_step import (
     kept_cache,
     layer_entries,
     saved_entries,
-)
-from planner.training_tensor import whole_embedding, whole_tied
-from planner.training_units import (
-    buffer_of,
-    buffers,
-    gathered,
-    gathered_root,
-    gradients_of_unit,
-    is_kept,
-    keeps_last,
-    outside,
-    scatter_input,
-    sizes,
 )
 
 LOSS_OUTSIDE: Final = frozenset({"torchtitan", "torchtune"})

@@ -4,7 +4,7 @@ from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.layer_view import RECURRENT
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
-from planner.training_loss import fuses_own_loss
+from planner.training.loss import fuses_own_loss
 
 Gap = tuple[str, str]
 

@@ -6,8 +6,8 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import COMPOSES_GELU, has_residual_dropout
 from planner.memory.terms import item
 from planner.model.spec import Layer
-from planner.training_setup import NORMS_FIRST
-from planner.training_step import Step
+from planner.training.setup import NORMS_FIRST
+from planner.training.step import Step
 
 SCALES_EMBEDDING: Final = frozenset({"granite"})
 """Model types whose class multiplies the embedding's output outside the embedding."""

@@ -15,9 +15,9 @@ from planner.memory.kv_cache import GROWING, WINDOWED
 from planner.memory.terms import item
 from planner.model.spec import Attention, AttentionKind
 from planner.scenario import Scenario
-from planner.training_setup import Setup
-from planner.training_states import divided, total
-from planner.training_step import Step
+from planner.training.setup import Setup
+from planner.training.states import divided, total
+from planner.training.step import Step
 
 REFERS: Final = frozenset({"dpo", "kto", "ppo"})
 """Methods that compare with a reference unless told otherwise; TRL's GRPO does without since its `beta` is 0."""

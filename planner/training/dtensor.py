@@ -2,9 +2,9 @@
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item
-from planner.training_gather import is_gathered
-from planner.training_states import gradient_phases
-from planner.training_step import BACKWARD, Step
+from planner.training.gather import is_gathered
+from planner.training.states import gradient_phases
+from planner.training.step import BACKWARD, Step
 
 
 def whole_embedding(step: Step) -> int:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.ledger import Category, Layer, Ledger, Phase
-from planner.training import host_need, trainable_params, training_ledger, training_ledgers
+from planner.training.ledgers import host_need, trainable_params, training_ledger, training_ledgers
 from planner.units import GB, GIB
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 AUTOCAST = {
     "precision": {"parameters": "fp32", "autocast": True},

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item
-from planner.training_step import Step
+from planner.training.step import Step
 
 LENT: Final = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})
 KEPT_BY_OWNER: Final = frozenset({Category.OPTIMIZER})

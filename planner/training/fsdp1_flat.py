@@ -9,9 +9,9 @@ from typing import Final
 from planner.ledger import Category, Entry, Phase
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
-from planner.training_setup import Setup
-from planner.training_states import keeps_whole_gradients
-from planner.training_step import BACKWARD, FORWARD_AND_LOSS, Step
+from planner.training.setup import Setup
+from planner.training.states import keeps_whole_gradients
+from planner.training.step import BACKWARD, FORWARD_AND_LOSS, Step
 from planner.units import ceil_div
 
 OPTIMIZER_STEP: Final = frozenset({Phase.OPTIMIZER_STEP})

@@ -11,7 +11,7 @@ from planner.memory.layer_forms import COMPOSES_GELU
 from planner.memory.layer_view import expert_bytes, groups_experts
 from planner.memory.terms import Terms, add, item, per_token, scaled, whole
 from planner.model.spec import MlpKind
-from planner.training_adapters import (
+from planner.training.adapters import (
     adapts_down,
     at_up_projection,
     inner_width,
@@ -19,9 +19,9 @@ from planner.training_adapters import (
     transient,
     unpacked,
 )
-from planner.training_setup import Setup, fused_kernels
-from planner.training_states import step_tensors
-from planner.training_step import (
+from planner.training.setup import Setup, fused_kernels
+from planner.training.states import step_tensors
+from planner.training.step import (
     BACKWARD,
     Kind,
     Step,

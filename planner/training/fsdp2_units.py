@@ -7,8 +7,8 @@ from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
-from planner.training_gather import root_unit, stays_gathered, units, whole_layers
-from planner.training_step import BACKWARD, Kind, Step
+from planner.training.gather import root_unit, stays_gathered, units, whole_layers
+from planner.training.step import BACKWARD, Kind, Step
 
 REFERENCE: Final = "fsdp_second"
 REDUCES_IN_FP32: Final = frozenset({"torchtitan"})

@@ -14,10 +14,11 @@ from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
 from planner.model.spec import MlpKind, Part, Split
 from planner.moments import fullest
-from planner.training_arrived import arrived, trained_in
-from planner.training_flat import growing_gradients, is_flat, root_gradient_entries
-from planner.training_gather import gathered_entries, unit_gradient_entries
-from planner.training_inside import (
+from planner.training.arrived import arrived, trained_in
+from planner.training.dtensor import embedding_gradient, tied_gradient
+from planner.training.fsdp1_flat import growing_gradients, is_flat, root_gradient_entries
+from planner.training.gather import gathered_entries, unit_gradient_entries
+from planner.training.inside_layer import (
     NORM_TENSORS,
     at_experts,
     at_scores,
@@ -30,8 +31,8 @@ from planner.training_inside import (
     stepped_entries,
     stepped_gradient,
 )
-from planner.training_litgpt import head_gradients
-from planner.training_loss import (
+from planner.training.litgpt import head_gradients
+from planner.training.loss import (
     SCALES_LOGITS,
     WHOLE_LOGITS_NEVER,
     capped_logits,
@@ -39,10 +40,10 @@ from planner.training_loss import (
     final_norm_entry,
     saved_head_entries,
 )
-from planner.training_once import id_entries, once_entries
-from planner.training_setup import Setup, fused_kernels
-from planner.training_states import gradient_phases, keeps_whole_gradients
-from planner.training_step import (
+from planner.training.once import id_entries, once_entries
+from planner.training.setup import Setup, fused_kernels
+from planner.training.states import gradient_phases, keeps_whole_gradients
+from planner.training.step import (
     BACKWARD,
     SELECTIVE,
     Kind,
@@ -57,7 +58,6 @@ from planner.training_step import (
     reads_stored,
     stored_inputs,
 )
-from planner.training_tensor import embedding_gradient, tied_gradient
 from planner.units import ceil_div
 
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})

@@ -9,7 +9,7 @@ from planner.model import ModelSpec, model_from_config
 from planner.placement import Share, place
 from planner.resolve import resolve
 from planner.scenario import Scenario
-from planner.training import training_ledger
+from planner.training.ledgers import training_ledger
 
 CARD = "test-80gb"
 HOPPER = "test-hopper"

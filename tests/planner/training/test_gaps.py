@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from planner.training_gaps import not_modelled
-from tests.planner import training_cases as cases
+from planner.training.gaps import not_modelled
+from tests.planner.training import cases
 
 LORA = {"task": "lora"}
 

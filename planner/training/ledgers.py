@@ -13,21 +13,21 @@ from planner.moments import fullest
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Scenario
-from planner.training_alignment import alignment_entries
-from planner.training_backward import backward_moments
-from planner.training_bubble import waiting_entries
-from planner.training_cache import cache_entry, hidden_bytes
-from planner.training_flat import flat_gradient_entries
-from planner.training_gather import is_second
-from planner.training_lent import lent_entries
-from planner.training_litgpt import held_logits
-from planner.training_loss import loss_entries
-from planner.training_once import old_leaf, once_entries
-from planner.training_overheads import communication_entries, host_need_of, runtime_entries
-from planner.training_qat import qat_entries
-from planner.training_second import forward_entries, second_moments
-from planner.training_setup import Setup, setup_for
-from planner.training_states import (
+from planner.training.alignment import alignment_entries
+from planner.training.allocator_cache import cache_entry, hidden_bytes
+from planner.training.backward import backward_moments
+from planner.training.data_parallel import lent_entries
+from planner.training.dtensor import embedding_gradient_between
+from planner.training.fake_quantization import qat_entries
+from planner.training.fsdp1_flat import flat_gradient_entries
+from planner.training.fsdp2 import forward_entries, second_moments
+from planner.training.gather import is_second
+from planner.training.litgpt import held_logits
+from planner.training.loss import loss_entries
+from planner.training.once import old_leaf, once_entries
+from planner.training.overheads import communication_entries, host_need_of, runtime_entries
+from planner.training.setup import Setup, setup_for
+from planner.training.states import (
     deepspeed_entries,
     flattened_entries,
     foreach_entries,
@@ -38,14 +38,14 @@ from planner.training_states import (
     total,
     weight_entries,
 )
-from planner.training_step import (
+from planner.training.step import (
     FORWARD_AND_LOSS,
     Step,
     kept_output_entries,
     offloaded_bytes,
     saved_entries,
 )
-from planner.training_tensor import embedding_gradient_between
+from planner.training.zero_bubble import waiting_entries
 from planner.units import ceil_div
 
 __all__ = ["host_need", "keeps_on_host", "trainable_params", "training_ledger", "training_ledgers"]

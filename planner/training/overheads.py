@@ -12,10 +12,10 @@ from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Offload, Scenario
-from planner.training_gather import gathered_entries, is_second
-from planner.training_setup import Setup
-from planner.training_states import Group, master_entries, state_entries, total, zero3_keeps_buffers
-from planner.training_step import Step
+from planner.training.gather import gathered_entries, is_second
+from planner.training.setup import Setup
+from planner.training.states import Group, master_entries, state_entries, total, zero3_keeps_buffers
+from planner.training.step import Step
 from planner.units import ceil_div
 
 WORKING = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})
@@ -55,7 +55,7 @@ def communication_entries(step: Step, tensors: Sequence[Tensor], groups: Sequenc
 def _fsdp(step: Step) -> list[Entry]:
     """Gathered units of the forward pass and the loss; those of the backward pass belong to its moments.
 
-    The second FSDP's forward pass has moments too (`planner.training_second`).
+    The second FSDP's forward pass has moments too (`planner.training.fsdp2`).
     """
     if is_second(step):
         return []

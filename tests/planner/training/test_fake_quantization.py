@@ -3,7 +3,7 @@
 from typing import Any
 
 from planner.ledger import Phase
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 TOKENS = 4096
 LINEARS = 4096 * 4096 * 2 + 4096 * 1024 * 2 + 3 * 4096 * 14336

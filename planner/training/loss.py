@@ -13,12 +13,12 @@ from planner.memory.layer_forms import norm_terms
 from planner.memory.terms import item, number, summed, whole
 from planner.model.spec import ModelSpec
 from planner.moments import fullest
-from planner.training_adapters import at_work
-from planner.training_litgpt import chain as litgpt_chain
-from planner.training_litgpt import end_of_forward as litgpt_end_of_forward
-from planner.training_setup import Setup, fused_kernels
-from planner.training_states import step_tensors
-from planner.training_step import (
+from planner.training.adapters import at_work
+from planner.training.litgpt import chain as litgpt_chain
+from planner.training.litgpt import end_of_forward as litgpt_end_of_forward
+from planner.training.setup import Setup, fused_kernels
+from planner.training.states import step_tensors
+from planner.training.step import (
     FORWARD,
     FORWARD_AND_LOSS,
     LOSS,

@@ -4,8 +4,8 @@ from typing import Final
 
 from planner.memory.adapters import layer_sites
 from planner.model.spec import Linear, Part, Split
-from planner.training_inside import at_scores
-from planner.training_step import Kind, Step
+from planner.training.inside_layer import at_scores
+from planner.training.step import Kind, Step
 from planner.units import ceil_div
 
 FEED_FORWARD: Final = frozenset({Part.MLP, Part.EXPERTS, Part.SHARED_EXPERTS, Part.ROUTER})

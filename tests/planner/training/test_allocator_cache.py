@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from planner.ledger import Category, Entry, Layer, Ledger, Phase
-from planner.training_cache import hidden_bytes
-from planner.training_setup import Setup, setup_for
+from planner.training.allocator_cache import hidden_bytes
+from planner.training.setup import Setup, setup_for
 from planner.units import GIB
-from tests.planner import training_cases as cases
+from tests.planner.training import cases
 
 STEP = {"checkpointing": "none", "sequence_length": 4096}
 
