@@ -32,6 +32,7 @@ SENTENCES: Final = {
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
     ),
+    "config_completed": "{key} is not in the config; taken from the catalog's row of the same model",
     "draft_not_described": "no closed form for the draft: {given}",
     "draft_vocabulary": "the draft has {given} tokens in its vocabulary, the model {allowed}",
     "stored_not_loaded": "sizes of the checkpoint ({given}) are left aside; they count for: {allowed}",

@@ -16,7 +16,8 @@ from planner.checks.schema_errors import allowed_at, schema_issues
 from planner.checks.words import closest, shown
 from planner.hardware import Tables
 from planner.issues import Issue, ScenarioError, Severity
-from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_config, model_from_row
+from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_row
+from planner.model.completed import left_out, model_of
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving_gaps import not_modelled as serving_gaps
 from planner.training.gaps import not_modelled as training_gaps
@@ -97,6 +98,8 @@ def _with_allowed(issue: Issue) -> Issue:
 def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
     """The model a scenario names: built from its config if it has one, else from the catalog row of its id.
 
+    What a config lacks is taken from the row of the id beside it.
+
     Raises:
         ScenarioError: No model, an id that the catalog lacks, or an architecture without closed forms.
             The issue's field is `model.id` or `model.config.<key>`. Unknown cards are named with it.
@@ -104,7 +107,7 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
     choice = scenario.model
     try:
         if choice.config is not None:
-            return _from_config(json.dumps(dict(choice.config), sort_keys=True), choice.id or "")
+            return model_of(choice.config, choice.id, tables.models)
         if choice.id is not None and choice.id in tables.models:
             return _from_catalog(choice.id, tables)
         problem = _not_found(choice.id, tables)
@@ -118,11 +121,6 @@ def _not_found(model_id: str | None, tables: Tables) -> Issue:
         return make("model_not_given", "model.id", allowed="id, config")
     near = closest(model_id, tables.models)
     return make("model_id_unknown", "model.id", given=model_id[:80], closest=near)
-
-
-@lru_cache(maxsize=64)
-def _from_config(text: str, model_id: str) -> ModelSpec:
-    return model_from_config(json.loads(text), model_id=model_id)
 
 
 @lru_cache(maxsize=256)
@@ -180,3 +178,5 @@ def _model_issues(scenario: Scenario, model: ModelSpec) -> Iterator[Issue]:
     field = "model.id" if scenario.model.config is None else "model.config"
     for reason in model.approximate:
         yield make("model_approximate", field, reason=reason)
+    if scenario.model.config is not None and (key := left_out(scenario.model.config, scenario.model.id)):
+        yield make("config_completed", field, key=key)

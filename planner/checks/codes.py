@@ -53,6 +53,7 @@ _MODEL = {
     "config_key_missing": _code(ERROR, "key", "model_type"),
     "config_value_bad": _code(ERROR, "key", "model_type", "given", "allowed"),
     "config_feature_unsupported": _code(ERROR, "key", "model_type", "given", "lower_bound_params"),
+    "config_completed": _code(NOTE, "key"),
     "draft_not_described": _code(ERROR, "given"),
     "draft_vocabulary": _code(WARNING, "given", "allowed"),
     "stored_not_loaded": _code(WARNING, "given", "allowed"),

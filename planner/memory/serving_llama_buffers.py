@@ -51,8 +51,11 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
     if not share.layers and not share.holds_head:
         return []
     symbols: dict[str, int] = {"u": step_tokens(scenario, model), "E": model.hidden_size}
+    source = "ik_feed_scratch" if scenario.runtime.name == "ik_llama_cpp" else "llama_compute_buffer"
     if own_engine(scenario, model):
-        return [_compute_entry(own_engine_moment(share, scenario, model, symbols), symbols, exact=False)]
+        return [
+            _compute_entry(own_engine_moment(share, scenario, model, symbols), symbols, source, exact=False)
+        ]
     moments = []
     if share.holds_head:
         symbols |= {"V": model.vocab_size, "r": _streams(scenario, model)}
@@ -66,11 +69,11 @@ def compute_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[
     widest = f"max({', '.join(moments)})" if len(moments) > 1 else moments[0]
     exact = share.holds_head and bool(scenario.serving.flash_attention) and not _latent(share)
     exact = exact and scenario.runtime.name != "ollama"
-    return [_compute_entry(widest, symbols, exact=exact)]
+    return [_compute_entry(widest, symbols, source, exact=exact)]
 
 
-def _compute_entry(formula: str, symbols: dict[str, int], *, exact: bool) -> Entry:
-    reference = "ik_latent_scratch" if "Q" in symbols else "llama_compute_buffer"
+def _compute_entry(formula: str, symbols: dict[str, int], source: str, *, exact: bool) -> Entry:
+    reference = "ik_latent_scratch" if "Q" in symbols else source
     return entry(
         Category.ACTIVATIONS, "compute_buffer", formula, tuple(symbols.items()), reference,
         phases=RUNNING, estimate=not exact,
@@ -124,10 +127,10 @@ def _latent_of(layers: tuple[Layer, ...]) -> Attention | None:
 def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: dict[str, int]) -> list[str]:
     """The fullest moments inside a layer; adds the symbols they use."""
     symbols["F"] = max(layer.mlp.intermediate_size for layer in share.layers)
-    moments = ["u*(2*F + 2*E)*4"]
     latent = _latent(share)
     flash = scenario.serving.flash_attention is not False
     context = round_up(longest_tokens(scenario, model), 256)
+    moments = [_feed_moment(share, scenario, symbols, context, flash=flash)]
     if latent is not None and flash:
         symbols |= {"n": context, "H": latent.num_heads, "d": latent.head_dim, "v": latent.v_head_dim}
         symbols |= {"l": latent.kv_lora_rank, "p": latent.head_dim - latent.qk_rope_head_dim}
@@ -149,6 +152,28 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
         scores = scores_moment(share.layers, symbols, latent) if latent is not None and absorbed else ""
         moments.append(scores or PLAIN_SCORES)
     return moments
+
+
+def _feed_moment(
+    share: Share, scenario: Scenario, symbols: dict[str, int], context: int, *, flash: bool
+) -> str:
+    """Both halves of the widest feed-forward layer, the residual stream and its norm.
+
+    ik_llama.cpp's product of the halves is one operation whose result needs a place of its own. Beside it
+    stands the mask in 16 bit if attention follows on the device; on the first the 32-bit mask that it was
+    made from leaves a place that nothing wider than a row of it fits into.
+    """
+    if scenario.runtime.name != "ik_llama_cpp":
+        return "u*(2*F + 2*E)*4"
+    widest = max(i for i, layer in enumerate(share.layers) if layer.mlp.intermediate_size == symbols["F"])
+    attends = any(layer.attention.kind is not AttentionKind.NONE for layer in share.layers[widest:])
+    if not (flash and attends):
+        return "u*(3*F + 2*E)*4"
+    symbols["n"] = context
+    if share.indices[0]:
+        return "u*(3*F + 2*E)*4 + u*n*2"
+    kept = "2*E + n" if context < symbols["E"] else "max(2*E, E + n)" if context < 2 * symbols["E"] else "n"
+    return f"u*(3*F + {kept})*4 + u*n*2"
 
 
 def _largest_cache_bytes(share: Share, scenario: Scenario, model: ModelSpec) -> int:

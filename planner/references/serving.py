@@ -143,6 +143,12 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/ikawrakow/ik_llama.cpp/blob/main/src/graphs/build_deepseek2.cpp",
         "source",
     ),
+    "ik_feed_scratch": Reference(
+        "ik_llama.cpp, places of a graph's tensors",
+        "ggml_op_can_inplace: the product of both feed-forward halves (GGML_OP_FUSED_MUL_UNARY) is not in the list",
+        "https://github.com/ikawrakow/ik_llama.cpp/blob/94b659a2f106e017e5eeb6f492dc9f290e136833/ggml/src/ggml-alloc.c",
+        "source",
+    ),
     "llama_compute_buffer": Reference(
         "llama.cpp compute buffers in published logs",
         "logits beside the residual stream in fp32: exact with flash attention on one device",

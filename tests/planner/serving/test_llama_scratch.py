@@ -37,6 +37,11 @@ EXACT = [
     ("ik-pull616-66-device0", 263.0),
     # logits of the last device, one residual stream
     ("ik-pull616-66-device1", 334.0),
+    # both halves of the widest feed-forward layer and their product: masks beside it on the first device, none
+    # where no attention follows, one in 16 bit where it does
+    ("ik-pull377-67-device0", 412.0),
+    ("ik-pull377-67-device2", 2560.0),
+    ("ik-pull377-67-device3", 2086.0),
 ]
 NEAR = [
     # gate and up of all experts copied in beside their outputs
