@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from ui.addresses import names_page
 from ui.language import current_words
 from ui.mark import icon, logo
 from ui.pages import buy, claims, compare, cost, diagnose, measure, method, plan, recommend
@@ -13,8 +14,12 @@ words = current_words()
 st.set_page_config(words("app.title"), icon(), layout="wide", initial_sidebar_state=320)
 st.html(f"<style>{style_sheet()}{worded_rules(words)}</style>")
 st.logo(logo(), size="medium")
+by_name = names_page(st.context.url, "plan")
 pages = [
-    st.Page(plan.draw, title=words("page.plan"), url_path="plan", default=True),
+    st.Page(
+        plan.draw, title=words("page.plan"), url_path="plan", visibility="visible" if by_name else "hidden"
+    ),
+    st.Page(plan.draw, title=words("page.plan"), default=True, visibility="hidden" if by_name else "visible"),
     st.Page(cost.draw, title=words("page.cost"), url_path="cost"),
     st.Page(recommend.draw, title=words("page.recommend"), url_path="recommend"),
     st.Page(buy.draw, title=words("page.buy"), url_path="buy"),
