@@ -17,10 +17,10 @@ from planner.ledger import Category, Layer, Phase
 from planner.model.spec import ModelSpec
 from planner.placement_fit import place_job
 from planner.plan_types import Plan
+from planner.training.groups import grouped, total
 from planner.training.ledgers import held_tensors
 from planner.training.overheads import states_bytes
 from planner.training.setup import setup_for
-from planner.training.states import grouped, total
 from planner.units import GB
 
 Method = Literal["full", "sharded", "device_map", "meta"]

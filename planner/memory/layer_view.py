@@ -12,6 +12,8 @@ from planner.training.setup import Setup
 from planner.units import ceil_div
 
 RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
+RUNS_TRANSFORMERS: Final = frozenset({"generic", "hf_trainer", "transformers", "deepspeed", "unsloth"})
+"""Runtimes that run transformers' classes, with their operators one by one where others have kernels."""
 FUSES_QKV: Final = frozenset({"litgpt"})
 """Runtimes whose own model has one matrix for query, key and value, and one adapter on it."""
 GROUPS_SINCE: Final = (4, 54)

@@ -9,7 +9,9 @@ from typing import Final
 
 from planner.memory import activations as act
 from planner.memory.adapters import adapter_rank, layer_sites, role_of
-from planner.memory.layer_forms import activation, adapter_masks, feed, kept_inputs, norm_count
+from planner.memory.layer_adapters import adapter_masks, kept_inputs
+from planner.memory.layer_feed import activation, feed
+from planner.memory.layer_norms import norm_count
 from planner.memory.layer_view import LayerForm, View, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, Linear, MlpKind, ModelSpec, Part

@@ -5,7 +5,7 @@ attention and a plain MLP of width 4h. Here each tensor keeps its own width, so 
 experts come out right; with those widths equal to the paper's the sum is the paper's.
 """
 
-from planner.memory.layer_forms import has_head_norms
+from planner.memory.layer_norms import has_head_norms
 from planner.memory.layer_view import LayerForm, widths_of
 from planner.memory.terms import Terms, add
 from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec

@@ -69,6 +69,11 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
+def exact(value: float) -> float:
+    """A whole number as an `int`, any other as it is."""
+    return int(value) if value == int(value) else value
+
+
 def whole(amount: float) -> int:
     """Bytes rounded up. Products of whole numbers are exact; fractions come from interleaved pipelines only."""
     return int(-(-amount // 1))

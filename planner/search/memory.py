@@ -23,11 +23,12 @@ from planner.search.facts import Facts, Rows
 from planner.search.probes import REFERENCE_ID, placed, with_reference
 from planner.search.space import Variant
 from planner.search.types import Limits
+from planner.training.groups import total
 from planner.training.ledgers import held_tensors, training_ledgers
 from planner.training.loss import loss_entries
+from planner.training.saved import held_layers
 from planner.training.setup import Setup, setup_for
-from planner.training.states import total
-from planner.training.step import FORWARD_AND_LOSS, Step, held_layers
+from planner.training.step import FORWARD_AND_LOSS, Step
 
 SAFE_FRAC: Final = 0.98
 """Room for what a lower bound rounds: blocks of packed weights, shards that are not quite equal."""

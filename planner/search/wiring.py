@@ -15,9 +15,9 @@ from planner.search.space import Variant
 from planner.throughput import links as ln
 from planner.throughput.training_flops import passes_of
 from planner.throughput.training_wires import Held, Wire, Wires
+from planner.training.groups import total
 from planner.training.ledgers import held_tensors
 from planner.training.setup import Setup, setup_for
-from planner.training.states import total
 
 
 @dataclass(frozen=True, slots=True)

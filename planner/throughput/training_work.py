@@ -23,9 +23,9 @@ from planner.throughput.training_flops import (
 from planner.throughput.training_time import step_parts, training_rates
 from planner.throughput.training_wires import Held, Wires
 from planner.throughput.types import Unknown
+from planner.training.groups import grouped, total
 from planner.training.ledgers import held_tensors
 from planner.training.setup import STATE_OPTIMIZERS_8BIT, Setup, setup_for
-from planner.training.states import grouped, total
 from planner.units import GB
 
 FUSED_RUNTIMES: Final = frozenset({"megatron_lm", "unsloth"})

@@ -7,9 +7,11 @@ is computed again.
 from typing import Final
 
 from planner.memory.adapters import layer_sites
+from planner.memory.terms import exact
 from planner.model.spec import MlpKind, Part, Split
+from planner.training.saved import checkpoint_interval, keeps_stream
 from planner.training.setup import Setup
-from planner.training.step import Kind, Step, checkpoint_interval, exact, keeps_stream
+from planner.training.step import Kind, Step
 
 NAMES_PARTS: Final = frozenset({"stablelm"})
 """Model types whose layers name the first norm's output and the attention's, and so hold them to the end."""

@@ -15,8 +15,8 @@ from planner.memory.kv_cache import GROWING, WINDOWED
 from planner.memory.terms import item
 from planner.model.spec import Attention, AttentionKind
 from planner.scenario import Scenario
+from planner.training.groups import divided, total
 from planner.training.setup import Setup
-from planner.training.states import divided, total
 from planner.training.step import Step
 
 REFERS: Final = frozenset({"dpo", "kto", "ppo"})

@@ -3,7 +3,7 @@
 from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item
 from planner.training.gather import is_gathered
-from planner.training.states import gradient_phases
+from planner.training.gradients import gradient_phases
 from planner.training.step import BACKWARD, Step
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from planner.ledger import Category, Entry, Phase
 from planner.memory.litgpt import longest_first
 from planner.memory.terms import item
+from planner.training.gradients import keeps_whole_gradients
 from planner.training.setup import Setup
-from planner.training.states import keeps_whole_gradients
 from planner.training.step import BACKWARD, FORWARD_AND_LOSS, Step
 from planner.units import ceil_div
 

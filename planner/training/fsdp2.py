@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
-from planner.memory.layer_forms import norm_terms
+from planner.memory.layer_norms import norm_terms
 from planner.memory.terms import item, summed, whole
 from planner.moments import fullest
 from planner.training.adapters import inner_width
-from planner.training.backward import (
-    backward_of_head,
-    gradients_so_far,
-    stream_gradient,
-)
+from planner.training.backward_gradients import gradients_so_far, stream_gradient
+from planner.training.backward_head import backward_of_head
 from planner.training.dtensor import whole_embedding, whole_tied
 from planner.training.fsdp2_units import (
     buffer_of,
@@ -35,23 +32,19 @@ from planner.training.fsdp2_units import (
     sizes,
 )
 from planner.training.inside_layer import layer_gradients, score_gradients
+from planner.training.kept_outputs import kept_cache
 from planner.training.loss import loss_entries
 from planner.training.once import id_entries, once_entries
-from planner.training.step import (
-    BACKWARD,
-    FORWARD,
-    LOSS,
+from planner.training.saved import (
     SELECTIVE,
-    Kind,
-    Step,
     again_entries,
     cast_entries,
     checkpoint_interval,
     held_layers,
-    kept_cache,
     layer_entries,
     saved_entries,
 )
+from planner.training.step import BACKWARD, FORWARD, LOSS, Kind, Step
 
 LOSS_OUTSIDE: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes whose loss is worked out after the model's forward, which ends with the last buffer freed."""

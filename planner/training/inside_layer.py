@@ -7,9 +7,8 @@ from typing import Final
 from planner.ledger import Category, Entry
 from planner.memory.activations import COMPOSED_GELU
 from planner.memory.inventory import Tensor
-from planner.memory.layer_forms import COMPOSES_GELU
-from planner.memory.layer_view import expert_bytes, groups_experts
-from planner.memory.terms import Terms, add, item, per_token, scaled, whole
+from planner.memory.layer_view import RUNS_TRANSFORMERS, expert_bytes, groups_experts
+from planner.memory.terms import Terms, add, exact, item, per_token, scaled, whole
 from planner.model.spec import MlpKind
 from planner.training.adapters import (
     adapts_down,
@@ -19,15 +18,10 @@ from planner.training.adapters import (
     transient,
     unpacked,
 )
+from planner.training.optimizer_step import step_tensors
+from planner.training.saved import reads_stored
 from planner.training.setup import Setup, fused_kernels
-from planner.training.states import step_tensors
-from planner.training.step import (
-    BACKWARD,
-    Kind,
-    Step,
-    exact,
-    reads_stored,
-)
+from planner.training.step import BACKWARD, Kind, Step
 from planner.units import ceil_div
 
 SCORES = "g*b*n*s*s - t*y"
@@ -60,7 +54,7 @@ def composed_tensors(step: Step) -> float:
     that the product's two gradients and their sum are there, and the cast that the adapter had read is gone.
     """
     setup = step.setup
-    if setup.runtime not in COMPOSES_GELU or step.model.hidden_act not in COMPOSED_GELU or setup.compiled:
+    if setup.runtime not in RUNS_TRANSFORMERS or step.model.hidden_act not in COMPOSED_GELU or setup.compiled:
         return 0
     if any(kind.layer.mlp.gated for kind in step.kinds):
         return 0
@@ -226,7 +220,7 @@ def softmax_again(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     """
     setup, form, b, s = step.setup, kind.form, step.setup.batch, kind.sequence
     composed = setup.training.attention == "sdpa" and form.score_bytes
-    if not composed or not setup.checkpointed or setup.runtime not in COMPOSES_GELU:
+    if not composed or not setup.checkpointed or setup.runtime not in RUNS_TRANSFORMERS:
         return []
     scores = b * form.heads * s**2
     amount, symbols = _stream(step, kind, counted=counted)

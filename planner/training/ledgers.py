@@ -22,29 +22,19 @@ from planner.training.fake_quantization import qat_entries
 from planner.training.fsdp1_flat import flat_gradient_entries
 from planner.training.fsdp2 import forward_entries, second_moments
 from planner.training.gather import is_second
+from planner.training.gradients import gradient_entries
+from planner.training.groups import grouped, total
+from planner.training.kept_outputs import kept_output_entries
 from planner.training.litgpt import held_logits
 from planner.training.loss import loss_entries
 from planner.training.once import old_leaf, once_entries
+from planner.training.optimizer_states import master_entries, state_entries
+from planner.training.optimizer_step import deepspeed_entries, flattened_entries, foreach_entries
 from planner.training.overheads import communication_entries, host_need_of, runtime_entries
+from planner.training.saved import offloaded_bytes, saved_entries
 from planner.training.setup import Setup, setup_for
-from planner.training.states import (
-    deepspeed_entries,
-    flattened_entries,
-    foreach_entries,
-    gradient_entries,
-    grouped,
-    master_entries,
-    state_entries,
-    total,
-    weight_entries,
-)
-from planner.training.step import (
-    FORWARD_AND_LOSS,
-    Step,
-    kept_output_entries,
-    offloaded_bytes,
-    saved_entries,
-)
+from planner.training.step import FORWARD_AND_LOSS, Step
+from planner.training.weights import weight_entries
 from planner.training.zero_bubble import waiting_entries
 from planner.units import ceil_div
 

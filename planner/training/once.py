@@ -3,7 +3,8 @@
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
-from planner.memory.layer_forms import COMPOSES_GELU, has_residual_dropout
+from planner.memory.layer_forms import has_residual_dropout
+from planner.memory.layer_view import RUNS_TRANSFORMERS
 from planner.memory.terms import item
 from planner.model.spec import Layer
 from planner.training.setup import NORMS_FIRST
@@ -53,7 +54,7 @@ def embedding_leaf(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     old = bool(setup.version) and setup.version < (5,)
     scales = SCALES_EMBEDDING | NORMS_FIRST | (SCALED_BEFORE if old else frozenset())
     remade = model.model_type in scales or model.position_embedding == "learned"
-    if not (asks and remade and step.share.holds_embedding) or setup.runtime not in COMPOSES_GELU:
+    if not (asks and remade and step.share.holds_embedding) or setup.runtime not in RUNS_TRANSFORMERS:
         return []
     t, h, r = setup.tokens, step.residual_width, setup.residual_bytes
     return [
@@ -116,7 +117,7 @@ def _embedding_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Cosine and sine, made once and kept by every layer's product with them."""
     setup = step.setup
-    if setup.runtime not in COMPOSES_GELU or step.model.position_embedding != "rope":
+    if setup.runtime not in RUNS_TRANSFORMERS or step.model.position_embedding != "rope":
         return []
     shapes = (kind.layer.attention for kind in step.kinds)
     d = next((shape.qk_rope_head_dim or shape.head_dim for shape in shapes if shape.head_dim), 0)
@@ -148,7 +149,7 @@ def _attention_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     s, kinds, e = setup.sequence, 0, 1
     if setup.training.attention == "eager":
         kinds, e = setup.batch * _windows(step), setup.residual_bytes
-    elif setup.training.attention == "sdpa" and setup.runtime in COMPOSES_GELU:
+    elif setup.training.attention == "sdpa" and setup.runtime in RUNS_TRANSFORMERS:
         kinds = int(any(_is_cut(kind.layer, s) for kind in step.kinds))
     if not kinds:
         return []

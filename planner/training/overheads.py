@@ -13,8 +13,10 @@ from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Offload, Scenario
 from planner.training.gather import gathered_entries, is_second
+from planner.training.gradients import zero3_keeps_buffers
+from planner.training.groups import Group, total
+from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.setup import Setup
-from planner.training.states import Group, master_entries, state_entries, total, zero3_keeps_buffers
 from planner.training.step import Step
 from planner.units import ceil_div
 

@@ -7,9 +7,9 @@ waiting ones as there are stages below it. Qi et al. 2024, section 2 and table 1
 """
 
 from planner.ledger import Category, Entry, Phase
-from planner.memory.terms import item, whole
+from planner.memory.terms import exact, item, whole
 from planner.model.spec import Layer, Linear, MlpKind, Part, Split
-from planner.training.step import Kind, Step, exact
+from planner.training.step import Kind, Step
 from planner.units import ceil_div
 
 REFERENCE = "zero_bubble"

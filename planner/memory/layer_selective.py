@@ -1,0 +1,73 @@
+"""What selective checkpointing leaves of a layer until its backward pass."""
+
+from planner.memory.layer_adapters import copies_output, shares_output
+from planner.memory.layer_attention import attention_core
+from planner.memory.layer_view import RECURRENT, View
+from planner.memory.terms import Terms, add, scaled
+from planner.model.spec import Part, Split
+from planner.units import ceil_div
+
+
+def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | None:
+    """What selective checkpointing leaves of a layer until its backward pass, None where it leaves everything.
+
+    Args:
+        view: The layer.
+        total: What it keeps without checkpointing.
+        widths: Its widths; the one of kept products (`m`) is added.
+    """
+    share = view.setup.keeps_frac
+    if share < 1:
+        stored: Terms = {view.residual: view.setup.residual_bytes}
+        return add(scaled(total, share), scaled(stored, 1 - share))
+    if view.layer.attention.kind in RECURRENT:
+        return None
+    match view.setup.training.checkpointing:
+        case "selective_attention":
+            return add(
+                total, scaled(attention_core(view, eager=view.makes_scores), -1), _attention_inputs(view)
+            )
+        case "selective_op":
+            widths["m"] = kept_products(view)
+            return _kept_by_op(view)
+    return None
+
+
+def _attention_inputs(view: View) -> Terms:
+    """What a checkpoint around the attention function keeps, and its output where only the kernel had kept that.
+
+    Rotary positions in fp32 make fp32 queries and keys, which are cast inside.
+    """
+    setup, e = view.setup, view.setup.compute_bytes
+    rotates = setup.autocast and view.model.position_embedding == "rope"
+    widened = setup.residual_bytes if rotates else setup.product_bytes
+    inputs: Terms = {"q": widened, "k": widened, "v": setup.product_bytes} if view.heads else {}
+    _, outs = view.linears(Part.ATTENTION)
+    _, out_sites = view.adapted(Part.ATTENTION)
+    whole = setup.adapter is None
+    kernel = not view.makes_scores and not copies_output(view)
+    alone = bool(outs) and kernel if whole else bool(out_sites) and shares_output(view)
+    return add(inputs, {"o": e}) if alone else inputs
+
+
+def _kept_by_op(view: View) -> Terms:
+    """The layer's input, every second product's output and a fused attention's (torchtitan `_get_custom_policy`)."""
+    setup, e = view.setup, view.setup.compute_bytes
+    kept: Terms = {view.residual: setup.residual_bytes, "m": e}
+    return kept if view.makes_scores or not view.heads else add(kept, {"o": e, "n": 4})
+
+
+def kept_products(view: View) -> int:
+    """Elements per token that every second matrix product of a layer puts out, as one device holds them.
+
+    Only plain products count (`aten.mm`): those with a bias are one operator with it, and grouped experts are another.
+    """
+    ranks, products = (
+        view.setup.division.tensor,
+        (x for x in view.layer.linears if x.part is not Part.EXPERTS and not x.bias_features),
+    )
+    return sum(
+        x.out_features if x.split is Split.ROW else ceil_div(x.out_features, ranks)
+        for number, x in enumerate(products)
+        if number % 2 == 0
+    )

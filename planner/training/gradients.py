@@ -1,0 +1,88 @@
+"""Ledger entries of whole gradients, outside the backward pass, and when they are there."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from planner.ledger import ALWAYS, Category, Entry, Phase
+from planner.memory.terms import item
+from planner.training.groups import Group, divided, shard_of
+from planner.training.optimizer_step import OPTIMIZER_PHASES
+from planner.training.setup import Setup
+
+ZERO3_BUFFERS_SINCE: Final = (0, 5, 10)
+ZERO3_BUFFERS_DATE: Final = (2022, 1)
+FIRST_YEAR: Final = 2019
+
+
+def persistent_gradients(setup: Setup) -> bool:
+    """Gradients that stay between steps: Megatron's main gradients, DeepSpeed's flat partition buffer of stage 3."""
+    return setup.megatron or (setup.parallel.sharding == "zero3" and zero3_keeps_buffers(setup))
+
+
+def zero3_keeps_buffers(setup: Setup) -> bool:
+    """Whether stage 3 holds its gradient partitions and its reduce bucket from the start, as it does from 0.5.10 on.
+
+    Before, both were made in the backward pass. A version may be a date, as for the others.
+    """
+    if setup.runtime != "deepspeed" or not setup.version:
+        return True
+    since = ZERO3_BUFFERS_SINCE if setup.version[0] < FIRST_YEAR else ZERO3_BUFFERS_DATE
+    return setup.version >= since
+
+
+def keeps_whole_gradients(setup: Setup) -> bool:
+    """Whether gradients are left whole on every rank until the last micro-batch (LitGPT: FSDP's `no_sync`)."""
+    sharded = setup.parallel.sharding == "fsdp" and setup.shard_gradients > 1
+    return sharded and setup.runtime == "litgpt" and setup.training.gradient_accumulation > 1
+
+
+def gradient_phases(setup: Setup) -> frozenset[Phase]:
+    """When all of a device's gradients are there; without `BACKWARD`, they build up during it (`training_step`)."""
+    if persistent_gradients(setup):
+        return ALWAYS
+    phases = {Phase.OPTIMIZER_STEP}
+    if setup.training.gradient_accumulation > 1 and not keeps_whole_gradients(setup):
+        phases |= {Phase.FORWARD, Phase.LOSS, Phase.BACKWARD}
+    if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer" and setup.shard_gradients > 1:
+        phases.add(Phase.REST)
+    return frozenset(phases)
+
+
+def gradient_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
+    """Gradients outside the backward pass, and their second copy."""
+    if setup.optimizer.in_backward:
+        return []
+    entries, phases = [], gradient_phases(setup)
+    for group in groups:
+        ranks = shard_of(setup, group, setup.shard_gradients)
+        held, formula, symbols = divided(group.params, ranks)
+        e = setup.gradient_bytes
+        if setup.parallel.offload.gradients == "none":
+            entries.append(
+                item(
+                    Category.GRADIENTS,
+                    f"{group.prefix}gradients",
+                    held * e,
+                    f"{formula}*e",
+                    {**symbols, "e": e},
+                    "gradients",
+                    phases=phases,
+                )
+            )
+        if setup.gradient_copy_bytes:
+            entries.append(_gradient_copy(setup, group))
+    return entries
+
+
+def _gradient_copy(setup: Setup, group: Group) -> Entry:
+    held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
+    e = setup.gradient_copy_bytes
+    return item(
+        Category.GRADIENTS,
+        f"{group.prefix}gradient_copy",
+        held * e,
+        f"{formula}*e",
+        {**symbols, "e": e},
+        "gradient_copy",
+        phases={Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES,
+    )

@@ -1,0 +1,48 @@
+"""Tensors that are divided over the same ranks, and what of them one rank holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.memory.inventory import Tensor
+from planner.training.setup import Setup
+from planner.units import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tensors sharded over the same ranks.
+
+    Attributes:
+        prefix: `""`, or `expert_` for routed experts (their own data-parallel group).
+        tensors: The tensors.
+        params: Their elements.
+    """
+
+    prefix: str
+    tensors: tuple[Tensor, ...]
+    params: int
+
+
+def grouped(tensors: Iterable[Tensor]) -> tuple[Group, ...]:
+    """Dense tensors and routed experts apart; empty groups left out."""
+    dense = tuple(t for t in tensors if t.place != "experts")
+    experts = tuple(t for t in tensors if t.place == "experts")
+    groups = (Group("", dense, total(dense)), Group("expert_", experts, total(experts)))
+    return tuple(group for group in groups if group.params)
+
+
+def total(tensors: Iterable[Tensor]) -> int:
+    """Elements of all tensors."""
+    return sum(tensor.params for tensor in tensors)
+
+
+def divided(params: int, ranks: int, symbol: str = "P") -> tuple[int, str, dict[str, int | float]]:
+    """Elements on one rank, the formula, and its symbols."""
+    if ranks == 1:
+        return params, symbol, {symbol: params}
+    return ceil_div(params, ranks), f"ceil({symbol}/N)", {symbol: params, "N": ranks}
+
+
+def shard_of(setup: Setup, group: Group, ranks: int) -> int:
+    """Ranks a group's share is divided over, where `ranks` is what dense tensors are divided over."""
+    return setup.shard_experts if group.prefix and ranks > 1 else ranks
