@@ -87,8 +87,12 @@ def _step(move: Callable[[History], History]) -> None:
 
 
 def _take_unit() -> None:
-    prefer_unit(Unit(st.session_state[_UNIT_CHOICE]))
+    """A browser that is still going to another page sends no choice; the one that was made stays."""
+    if chosen := st.session_state[_UNIT_CHOICE]:
+        prefer_unit(Unit(chosen))
 
 
 def _take_language() -> None:
-    prefer_language(st.session_state[_LANGUAGE_CHOICE])
+    """As for the unit: no choice changes nothing."""
+    if chosen := st.session_state[_LANGUAGE_CHOICE]:
+        prefer_language(chosen)

@@ -115,3 +115,13 @@ def test_the_switch_outlives_an_edit_and_goes_back(open_page: Callable[..., AppT
     checked(page.number_input(key="training.micro_batch").set_value(1).run())
     checked(page.segmented_control(key="unit_choice").set_value("GiB").run())
     assert html(page) == first
+
+
+@pytest.mark.parametrize("key", ["unit_choice", "language_choice"])
+def test_no_choice_from_the_browser_keeps_the_one_that_was_made(
+    open_page: Callable[..., AppTest], key: str
+) -> None:
+    page = open_page()
+    before = page.segmented_control(key=key).value
+    checked(page.segmented_control(key=key).set_value(None).run())
+    assert page.segmented_control(key=key).value == before

@@ -108,6 +108,7 @@ def _kind(words: Words) -> Kind:
             key="rec_kind",
             persist_state="session",
         )
+        or Kind.ON_DEMAND
     )
 
 

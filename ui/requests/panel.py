@@ -13,6 +13,7 @@ from planner.requests.errors import RequestsInputError
 from ui import parts
 from ui.answers import answer
 from ui.document import Document
+from ui.folded import folded
 from ui.issue_words import field_name
 from ui.language import current_words
 from ui.requests import answer_cache, lengths, loads, replicas, sharing, tiers, waiting
@@ -44,22 +45,24 @@ def draw_requests(document: Document) -> None:
     if was_edited():
         st.rerun()
     words = current_words()
-    box = st.expander(words("requests.title"), key="requests", on_change="rerun")
-    if not box.open:
+    box = folded("requests", words)
+    if box is None:
         return
     plan = answer(document).plan
     with box:
         if plan is None or plan.serving is None:
             return
-        topic = st.segmented_control(
+        first = next(iter(TOPICS))
+        chosen = st.segmented_control(
             words("requests.choose"),
             tuple(TOPICS),
-            default="at_once",
+            default=first,
             required=True,
             format_func=lambda name: words(f"requests.topic.{name}"),
             key="requests_topic",
             label_visibility="collapsed",
         )
+        topic = chosen or first
         st.html(f'<div class="p m">{words.html(f"requests.about.{topic}")}</div>')
         try:
             TOPICS[str(topic)](Question(plan=plan, served=plan.serving), words)
