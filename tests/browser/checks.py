@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser import colors
-from tests.browser.opening import PROC, WAIT_MS, read, servers
+from tests.browser.opening import PROC, SETTLED, WAIT_MS, read, servers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -26,7 +26,7 @@ BEYOND = """() => {
 }"""
 CHANGING = """() => document.getAnimations().some(
     one => one instanceof CSSTransition && one.playState === 'running')"""
-REDRAWN_MS = 30_000
+REDRAWN_MS = 60_000
 
 
 def sideways(page: Page, width: int, where: str) -> list[str]:
@@ -40,6 +40,7 @@ def sideways(page: Page, width: int, where: str) -> list[str]:
 
 def weak_texts(page: Page, where: str, *, least: int) -> list[str]:
     """Texts that do not stand out from what is behind them, and whether there are as many as there should be."""
+    at_rest(page)
     texts = page.evaluate(colors.TEXTS)
     few = [] if len(texts) > least else [f"{where}: only {len(texts)} texts"]
     return few + [
@@ -57,6 +58,12 @@ def darken(page: Page) -> None:
         arg=colors.as_browser("text", dark=True),
         timeout=WAIT_MS,
     )
+    at_rest(page)
+
+
+def at_rest(page: Page) -> None:
+    """Wait until the script has ended and nothing changes colour any more."""
+    page.wait_for_selector(SETTLED, timeout=WAIT_MS)
     page.wait_for_function(f"() => !({CHANGING})()", timeout=WAIT_MS)
 
 

@@ -29,7 +29,8 @@ TEXTS = """() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const text = node.textContent.trim(), parent = node.parentElement;
-        const leftOut = 'style,script,noscript,[data-testid="stIconMaterial"],[disabled],[aria-disabled="true"]';
+        const leftOut = 'style,script,noscript,[data-testid="stIconMaterial"],[data-testid="stStatusWidget"],'
+            + '[disabled],[aria-disabled="true"]';
         if (!text || !parent || parent.closest(leftOut)) continue;
         if (!parent.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
         const box = parent.getBoundingClientRect();

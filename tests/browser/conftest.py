@@ -6,13 +6,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.opening import Opened, OpenPage, settle
+from tests.browser.opening import WAIT_MS, Opened, OpenPage, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser, Page
+
+# A page may still be drawing when a test looks; `expect` looks again until it is as expected.
+expect.set_options(timeout=WAIT_MS)
 
 
 @contextmanager
@@ -35,6 +39,7 @@ def opener(browser: Browser, page_url: str) -> Iterator[OpenPage]:
             reduced_motion="reduce",  # what moves while a page is made costs a third of an opening
         )
         contexts.append(context)
+        context.set_default_timeout(WAIT_MS)
         opened = Opened(context.new_page())
         opened.listen()
         opened.page.goto(page_url.rstrip("/") + "/" + query)

@@ -14,7 +14,7 @@ from planner.validation import parse_scenario
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 SETTLED = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 STREAMLIT_PROBES = ("/_stcore/health", "/_stcore/host-config")
 PROC = Path("/proc")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.opening import WAIT_MS, query_of, settle
 from ui.document import put
@@ -26,7 +27,7 @@ def test_a_described_card_goes_from_the_link_to_the_builds(open_page: OpenPage) 
     price.press("Enter")
     page.get_by_text("$150,000").first.wait_for(timeout=WAIT_MS)
     settle(page)
-    assert "A: no purchase price" not in page.locator("body").inner_text()
+    expect(page.locator("body")).not_to_contain_text("A: no purchase price", use_inner_text=True)
 
 
 def test_on_a_phone_every_field_of_a_build_shows_its_label(open_page: OpenPage) -> None:

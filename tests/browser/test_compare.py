@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.opening import WAIT_MS, headline, query_of, wait_for_another
+from tests.browser.opening import WAIT_MS, headline, query_of, wait_for_another, wait_for_title
 from ui.document import put
 from ui.examples import default_document
 
@@ -34,16 +35,16 @@ def test_a_shared_link_opened_elsewhere_shows_the_same(open_page: OpenPage) -> N
     enter(first, "Sequence", "8192")
     first.wait_for_function("location.search.includes('s=')", timeout=WAIT_MS)
     other = open_page(query=urlsplit(first.url).path.lstrip("/") + "?" + urlsplit(first.url).query).page
-    assert headline(other) == headline(first)
-    assert other.get_by_label("Sequence", exact=True).input_value() == "8192"
+    expect(other.locator("h1.v")).to_have_text(headline(first))
+    expect(other.get_by_label("Sequence", exact=True)).to_have_value("8192")
 
 
 def test_three_scenarios_stand_side_by_side(open_page: OpenPage) -> None:
     opened = open_page(query="compare")
     page = opened.page
-    assert page.locator(BARS).count() > 10
-    assert page.locator(".st-key-compare_strip .tag").count() == 3
-    assert page.locator('.tw[aria-label="Differences"] tbody tr').count() > 5
+    expect(page.locator(BARS).nth(10)).to_be_attached()
+    expect(page.locator(".st-key-compare_strip .tag")).to_have_count(3)
+    expect(page.locator('.tw[aria-label="Differences"] tbody tr').nth(5)).to_be_attached()
     assert opened.hosts() == {"127.0.0.1"}
     assert opened.errors() == []
 
@@ -54,14 +55,14 @@ def test_keep_edit_compare_and_undo(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Keep as B").click()
     wait_for_another(page, before)
     enter(page, "Micro-batch", "4")
-    assert headline(page).startswith("B saves")
+    wait_for_title(page, "B saves")
     edited = headline(page)
     undo = page.get_by_role("button", name="Undo")
     undo.focus()
     page.keyboard.press("Enter")
     wait_for_another(page, edited)
-    assert page.get_by_label("Micro-batch", exact=True).input_value() == "1"
-    assert headline(page).startswith("B needs as much")
+    expect(page.get_by_label("Micro-batch", exact=True)).to_have_value("1")
+    wait_for_title(page, "B needs as much")
 
 
 def test_a_saved_scenario_is_there_in_another_browser(open_page: OpenPage) -> None:
@@ -75,7 +76,7 @@ def test_a_saved_scenario_is_there_in_another_browser(open_page: OpenPage) -> No
     before = headline(other)
     row.get_by_role("button", name="Open").click()
     wait_for_another(other, before)
-    assert other.get_by_label("Micro-batch", exact=True).input_value() == "3"
+    expect(other.get_by_label("Micro-batch", exact=True)).to_have_value("3")
 
 
 def test_sizes_in_gb_reach_the_axis_and_the_words(open_page: OpenPage) -> None:
@@ -86,5 +87,5 @@ def test_sizes_in_gb_reach_the_axis_and_the_words(open_page: OpenPage) -> None:
         page.get_by_role("button", name="GB", exact=True)
     ).first.click()
     wait_for_another(page, before)
-    assert " GB" in headline(page)
-    assert "GiB" not in page.inner_text('[data-testid="stMain"]')
+    expect(page.locator("h1.v")).to_contain_text(" GB")
+    expect(page.locator('[data-testid="stMain"]')).not_to_contain_text("GiB", use_inner_text=True)

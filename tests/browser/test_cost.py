@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.opening import WAIT_MS, query_of, settle
+from tests.browser.opening import WAIT_MS, query_of, settle, wait_for_title
 from ui.examples import STORIES, story_document
 from ui.tasks import with_task
 
@@ -59,8 +60,8 @@ def test_another_kind_of_price_has_another_cheapest(open_page: OpenPage) -> None
         "old => document.querySelector('h1.v').innerText !== old", arg=before, timeout=WAIT_MS
     )
     settle(page)
-    assert page.inner_text("h1.v").startswith("Cheapest hour that fits: $")
-    assert page.get_by_text("Spot:").count() == 1
+    wait_for_title(page, "Cheapest hour that fits: $")
+    expect(page.get_by_text("Spot:")).to_have_count(1)
 
 
 def test_the_question_stays_from_page_to_page(open_page: OpenPage) -> None:
@@ -72,8 +73,8 @@ def test_the_question_stays_from_page_to_page(open_page: OpenPage) -> None:
         page.wait_for_function("name => location.pathname.includes(name)", arg=path_of(name), timeout=WAIT_MS)
         page.wait_for_function("old => location.search === old", arg=link, timeout=WAIT_MS)
         settle(page)
-        assert page.inner_text(".scn") == sentence
-    assert page.get_by_label("Rank", exact=True).input_value() == "16"
+        expect(page.locator(".scn")).to_have_text(sentence, use_inner_text=True)
+    expect(page.get_by_label("Rank", exact=True)).to_have_value("16")
 
 
 def path_of(name: str) -> str:

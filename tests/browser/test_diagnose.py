@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.opening import WAIT_MS, headline, settle, wait_for_another
+from tests.browser.opening import WAIT_MS, headline, settle, wait_for_another, wait_for_title
 from tests.planner.diagnose.cases import MESSAGES
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ def paste(page: Page, text: str) -> None:
 def test_a_pasted_message_is_answered(open_page: OpenPage) -> None:
     opened = open_page(query="diagnose")
     page = opened.page
-    assert headline(page).startswith("The fp32 logits did not fit")
-    assert page.locator(".st-key-diagnose_bars .barlayer path").count() >= 4
+    wait_for_title(page, "The fp32 logits did not fit")
+    expect(page.locator(".st-key-diagnose_bars .barlayer path").nth(3)).to_be_attached()
     paste(page, OTHER)
-    assert headline(page) == "Somebody else is on the card"
-    assert page.locator(".fixout").count() >= 3
+    expect(page.locator("h1.v")).to_have_text("Somebody else is on the card")
+    expect(page.locator(".fixout").nth(2)).to_be_attached()
     assert opened.hosts() == {"127.0.0.1"}
     assert opened.errors() == []
 
@@ -44,7 +45,7 @@ def test_a_fix_is_applied_by_its_button(open_page: OpenPage) -> None:
     page.get_by_role("button", name="AdamW").click()
     page.wait_for_function("location.search.includes('s=')", timeout=WAIT_MS)
     settle(page)
-    assert page.get_by_role("button", name="AdamW").count() == 0
+    expect(page.get_by_role("button", name="AdamW")).to_have_count(0)
 
 
 def test_a_log_is_uploaded(open_page: OpenPage) -> None:
@@ -56,9 +57,9 @@ def test_a_log_is_uploaded(open_page: OpenPage) -> None:
         {"name": "train.log", "mimeType": "text/plain", "buffer": log}
     )
     wait_for_another(page, before)
-    assert headline(page) == "Somebody else is on the card"
-    assert "train.log" in page.inner_text('[data-testid="stMain"]')
-    assert "line 50,001" in page.inner_text('[data-testid="stMain"]')
+    expect(page.locator("h1.v")).to_have_text("Somebody else is on the card")
+    for said in ("train.log", "line 50,001"):
+        expect(page.locator('[data-testid="stMain"]')).to_contain_text(said)
 
 
 def test_the_message_is_still_there_after_another_page(open_page: OpenPage) -> None:
@@ -70,4 +71,4 @@ def test_the_message_is_still_there_after_another_page(open_page: OpenPage) -> N
     before = headline(page)
     page.get_by_role("link", name="Diagnose", exact=True).first.click()
     wait_for_another(page, before)
-    assert headline(page) == "Somebody else is on the card"
+    expect(page.locator("h1.v")).to_have_text("Somebody else is on the card")

@@ -52,7 +52,7 @@ def is_chinese(page: Page) -> bool:
 
 def go_to(page: Page, title: str) -> None:
     page.get_by_role("link", name=title, exact=True).first.click()
-    page.wait_for_timeout(300)
+    page.wait_for_function("name => location.pathname.includes(name)", arg=title.lower())
     settle_words(page)
 
 

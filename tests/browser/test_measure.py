@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import checks
 from tests.browser.opening import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 RUN_MS = 180_000
-LEFT_S = 20.0
+LEFT_S = 60.0
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -66,18 +67,18 @@ def nothing_left(page_url: str) -> bool:
 def test_a_measurement_runs_to_its_end_while_other_pages_are_open(open_page: OpenPage, page_url: str) -> None:
     opened = open_page(query="measure" + query_of(tiny()), wait=settle_words)
     page = opened.page
-    assert page.inner_text("h1.v") == "Ready to measure one step on the processor"
+    expect(page.locator("h1.v")).to_have_text("Ready to measure one step on the processor")
     page.click(".st-key-measure_start button")
     wait_for_worker(page_url)
     page.get_by_role("link", name="Plan").click()
     page.wait_for_selector(".st-key-gpu_bars", timeout=WAIT_MS)
     page.get_by_role("link", name="Measure").click()
     wait_for_title(page, "Measured", limit_ms=RUN_MS)
-    assert "GiB" in page.inner_text("h1.v")
-    assert "Within 1 %" in page.inner_text("p.why")
+    expect(page.locator("h1.v")).to_contain_text("GiB")
+    expect(page.locator("p.why").first).to_contain_text("Within 1 %")
     page.wait_for_selector(".st-key-measure_steps .main-svg", timeout=WAIT_MS)
-    phases = page.inner_text(".st-key-measure_phases")
-    assert [word for word in ("Forward", "Loss", "Backward", "Optimizer step") if word not in phases] == []
+    for word in ("Forward", "Loss", "Backward", "Optimizer step"):
+        expect(page.locator(".st-key-measure_phases")).to_contain_text(word)
     with page.expect_download() as download:
         page.click(".st-key-measure_download button")
     assert b"headroom_measurement" in Path(download.value.path()).read_bytes()
@@ -95,7 +96,7 @@ def test_a_killed_process_is_told_and_the_next_one_can_be_stopped(open_page: Ope
     page.click(".st-key-measure_start button")
     os.kill(wait_for_worker(page_url), signal.SIGKILL)
     wait_for_title(page, "The measuring process crashed", limit_ms=RUN_MS)
-    assert "ended from outside by SIGKILL" in page.inner_text("p.why")
+    expect(page.locator("p.why").first).to_contain_text("ended from outside by SIGKILL")
     page.click(".st-key-measure_start button")
     wait_for_worker(page_url)
     page.click(".st-key-measure_stop button")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.opening import WAIT_MS, settle
+from tests.browser.opening import WAIT_MS, settle, wait_for_title
 from tests.browser.visits import SIGN
 from ui.method.published import published
 
@@ -41,7 +42,7 @@ def test_a_tab_stays_open_while_the_question_is_edited(open_page: OpenPage) -> N
         arg=before,
         timeout=WAIT_MS,
     )
-    assert "8,192" in page.inner_text(".st-key-formulas_activations table")
+    expect(page.locator(".st-key-formulas_activations table")).to_contain_text("8,192")
 
 
 def test_the_page_can_be_opened_from_another(open_page: OpenPage) -> None:
@@ -49,4 +50,4 @@ def test_the_page_can_be_opened_from_another(open_page: OpenPage) -> None:
     page.get_by_role("link", name="Method", exact=True).click()
     page.wait_for_selector(".st-key-method_tabs", timeout=WAIT_MS)
     settle(page)
-    assert page.inner_text("h1.v").startswith("Half of ")
+    wait_for_title(page, "Half of ")

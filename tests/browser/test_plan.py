@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.opening import WAIT_MS, query_of, settle, settle_words
 from ui.document import put
@@ -55,7 +56,7 @@ def test_an_edit_moves_the_bars_and_the_address_and_asks_no_other_machine(open_p
         arg=[BARS, ",".join(before)],
         timeout=WAIT_MS,
     )
-    assert "s=" in page.evaluate("location.search")
+    page.wait_for_function("location.search.includes('s=')", timeout=WAIT_MS)
     page.locator(".st-key-share button").first.click()
     page.get_by_text("Working:").click()
     assert opened.hosts() == {"127.0.0.1"}
@@ -71,7 +72,7 @@ def test_a_long_context_is_read_whole(open_page: OpenPage) -> None:
         "serving": {"max_model_len": 131072},
     }
     field = open_page(query=query_of(served)).page.get_by_label("Context", exact=True).first
-    assert field.input_value() == "131072"
+    expect(field).to_have_value("131072")
     assert field.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
@@ -81,7 +82,7 @@ def test_what_a_user_wrote_never_runs(open_page: OpenPage) -> None:
     page = open_page(query=query_of(document), wait=settle_words).page
     page.get_by_text(evil).first.wait_for(timeout=WAIT_MS)
     assert page.evaluate("window.taken") is None
-    assert page.locator("img[src=x]").count() == 0
+    expect(page.locator("img[src=x]")).to_have_count(0)
 
 
 def test_an_error_keeps_the_chart_and_says_so(open_page: OpenPage) -> None:
@@ -92,7 +93,7 @@ def test_an_error_keeps_the_chart_and_says_so(open_page: OpenPage) -> None:
     field.press("Enter")
     page.get_by_role("alert").first.wait_for(timeout=WAIT_MS)
     settle(page)
-    assert page.locator(".st-key-stale").count() == 1
+    expect(page.locator(".st-key-stale")).to_have_count(1)
     assert bar_shapes(page) == before
 
 
@@ -104,7 +105,7 @@ def test_every_apply_button_names_its_change(page: Page) -> None:
 
 
 def test_every_figure_is_told_in_words(page: Page) -> None:
-    assert page.locator('[data-testid="stPlotlyChart"]').count() == 1
+    expect(page.locator('[data-testid="stPlotlyChart"]')).to_have_count(1)
     label = page.evaluate(
         """() => { const chart = document.querySelector('[data-testid="stPlotlyChart"]');
         return (chart.closest('[aria-label]') || chart.querySelector('[aria-label]') || chart)
@@ -112,15 +113,15 @@ def test_every_figure_is_told_in_words(page: Page) -> None:
     )
     assert "GPU 5 needs" in label
     panels = page.get_by_role("img", name="by phase")
-    assert panels.count() == 6
+    expect(panels).to_have_count(6)
     assert all(panel.get_attribute("aria-label") for panel in panels.all())
 
 
 def test_the_fit_map_is_a_table_with_this_plan_marked(page: Page) -> None:
     table = page.get_by_role("table", name="Fit map")
-    assert table.get_by_role("columnheader").count() == 5
-    assert table.get_by_role("rowheader").count() == 4
-    assert table.locator("[aria-current]").count() == 1
+    expect(table.get_by_role("columnheader")).to_have_count(5)
+    expect(table.get_by_role("rowheader")).to_have_count(4)
+    expect(table.locator("[aria-current]")).to_have_count(1)
 
 
 @pytest.mark.parametrize(("width", "columns"), [(1440, 6), (1024, 4), (390, 2)])

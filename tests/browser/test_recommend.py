@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.opening import WAIT_MS, query_of, settle
+from tests.browser import checks
+from tests.browser.opening import WAIT_MS, query_of, settle, wait_for_title
 from tests.browser.visits import WISH
 
 if TYPE_CHECKING:
-    from tests.browser.opening import OpenPage
+    from tests.browser import checks
+from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +21,9 @@ def test_one_click_opens_the_cheapest_plan_and_it_fits(open_page: OpenPage) -> N
     page = open_page(query="recommend" + query_of(WISH)).page
     page.wait_for_selector(".st-key-rec_open_0 button", timeout=WAIT_MS)
     settle(page)
-    assert page.inner_text("h1.v").startswith("Cheapest plan: $")
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("window.innerWidth")
+    wait_for_title(page, "Cheapest plan: $")
+    assert checks.sideways(page, 1440, "plans") == []
     page.locator(".st-key-rec_open_0 button").click()
     page.wait_for_selector(".st-key-gpu_bars", timeout=WAIT_MS)
     settle(page)
-    assert page.inner_text("h1.v").startswith("It fits")
+    wait_for_title(page, "It fits")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser import checks
 from tests.browser.opening import WAIT_MS, query_of, settle
 from tests.browser.visits import REQUESTS, open_requests
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from tests.browser.opening import OpenPage
+    from tests.browser import checks
+from tests.browser.opening import OpenPage
 
 pytestmark = pytest.mark.browser
 
@@ -36,7 +39,7 @@ def test_topics_and_a_field_on_a_phone(open_page: OpenPage) -> None:
     page = opened(open_page, width=390)
     for topic in TOPICS:
         choose(page, topic)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert checks.sideways(page, 390, topic) == []
     field = page.get_by_label("A replica carries (requests/s)")
     field.fill("0.8")
     field.press("Enter")
@@ -52,5 +55,5 @@ def test_a_field_of_the_scenario_gets_into_the_link(open_page: OpenPage) -> None
     field.press("Enter")
     page.wait_for_function("old => location.search !== old", arg=before, timeout=WAIT_MS)
     settle(page)
-    assert page.get_by_role("radio", name="Lengths", exact=True).get_attribute("aria-checked") == "true"
-    assert page.get_by_label("Mean tokens").input_value() == "3000"
+    expect(page.get_by_role("radio", name="Lengths", exact=True)).to_have_attribute("aria-checked", "true")
+    expect(page.get_by_label("Mean tokens")).to_have_value("3000")

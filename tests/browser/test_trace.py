@@ -8,9 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser import checks
-from tests.browser.opening import WAIT_MS, processes, query_of, settle_words
+from tests.browser.opening import WAIT_MS, processes, query_of, settle_words, wait_for_title
 from tests.browser.test_measure import LEFT_S
 from tests.browser.visits import asked, open_snapshot, traced, upload_snapshot
 
@@ -40,16 +41,15 @@ def test_a_real_trace_is_cancelled_and_then_runs_to_its_answer(open_page: OpenPa
     opened = open_page(query=query_of(asked(80)))
     page = opened.page
     page.wait_for_selector(".st-key-trace >> text=Check by tracing", timeout=WAIT_MS)
-    assert page.locator(".st-key-trace_timeline").count() == 0
+    expect(page.locator(".st-key-trace_timeline")).to_have_count(0)
     settle_words(page)
     page.click(".st-key-trace_start button")
     page.click(".st-key-trace_stop button", timeout=WAIT_MS)
     page.wait_for_selector("text=Cancelled, as asked", timeout=WAIT_MS)
     assert nothing_left()
     traced(page)
-    section = page.inner_text(".st-key-trace")
     for said in ("Traced", "allocated at the peak", "Beside the formulas", "Cards for this step", "Reserved"):
-        assert said in section
+        expect(page.locator(".st-key-trace")).to_contain_text(said)
     assert nothing_left()
     page.click(".st-key-trace_largest summary")
     page.wait_for_selector("text=transformer.wte.weight", timeout=WAIT_MS)
@@ -64,10 +64,10 @@ def test_an_edit_marks_the_answer_as_an_earlier_ones(open_page: OpenPage) -> Non
     page.fill('[class*="st-key-training-sequence_length"] input', "48")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=The last trace answers an earlier question", timeout=WAIT_MS)
-    assert page.locator(".st-key-trace_timeline").count() == 0
+    expect(page.locator(".st-key-trace_timeline")).to_have_count(0)
     page.click(".st-key-trace_show button")
     page.wait_for_selector(".st-key-trace_timeline .main-svg", timeout=WAIT_MS)
-    assert "earlier question" in page.inner_text(".st-key-trace")
+    expect(page.locator(".st-key-trace")).to_contain_text("earlier question")
 
 
 # ---------------------------------------------------------------- snapshots
@@ -93,8 +93,8 @@ def test_a_hostile_file_is_refused_and_the_page_goes_on(open_page: OpenPage, tmp
     page.wait_for_selector("text=Nothing in it was run", timeout=WAIT_MS)
     assert not trap.exists()
     open_snapshot(page, tmp_path)
-    assert page.inner_text("h1.v").startswith("Recorded: at most")
-    assert "Ran out of memory" in page.inner_text("p.why")
+    wait_for_title(page, "Recorded: at most")
+    expect(page.locator("p.why").first).to_contain_text("Ran out of memory")
     page.click(".st-key-snapshot_close button")
     page.wait_for_selector(".st-key-measure_start", timeout=WAIT_MS)
     assert opened.errors() == []
