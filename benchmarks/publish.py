@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.bands import Ratio, held_out_runs, ratios
+from benchmarks.bands_held import Judged, coverage, held_out, judged, totals
+from benchmarks.bands_ratios import Ratio, layer_ratios
 from benchmarks.in_sample import in_sample
 from benchmarks.records import MEMORY_FILES, TRUTH, load
 from hardware_db import DATA, load_tables
@@ -26,7 +27,7 @@ from planner.scenario import SCHEMA_VERSION
 from planner.score import Row, Score, as_json, percentile, score
 from planner.truth import Record
 
-FILE_VERSION: Final = 1
+FILE_VERSION: Final = 2
 COMMAND: Final = "python -m benchmarks.publish"
 DIGITS: Final = 6
 """Significant digits of what is no whole number: far finer than any figure shown."""
@@ -51,6 +52,8 @@ def document(records: tuple[Record, ...], predict: Predictor, tables: Tables, ma
     sources = _index(record.source for record in records)
     positions = {record.id: i for i, record in enumerate(records)}
     own = in_sample(tables.constants, records)
+    found = layer_ratios(records, predict)
+    held = held_out(found, tables)
     return {
         "version": FILE_VERSION,
         "made_on": made_on,
@@ -58,9 +61,10 @@ def document(records: tuple[Record, ...], predict: Predictor, tables: Tables, ma
         "versions": {"scenario_schema": SCHEMA_VERSION},
         "inputs": list(inputs()),
         **_summary(result),
-        "runs": runs(ratios(records, predict), tables, {name for found in own for name in found.families}),
+        "runs": runs(held, tables, {name for item in own for name in item.families}),
+        "coverage": covered(held, judged(found, tables)),
         "verdicts": verdicts(result.rows, records),
-        "in_sample": [asdict(found) for found in own],
+        "in_sample": [asdict(item) for item in own],
         "licences": licences((TRUTH / "README.md").read_text(encoding="utf-8")),
         "families": list(families),
         "metrics": list(metrics),
@@ -97,15 +101,32 @@ def _row(row: Row, positions: Mapping[str, int], metrics: Indexed) -> list[Any]:
     return [positions[row.id], metrics[row.metric], *figures, row.inside_band]
 
 
-def runs(found: list[Ratio], tables: Tables, own: Collection[str]) -> list[dict[str, Any]]:
-    """What a device held at its peak, by runtime and task: the errors, the band, and the runs held out.
+def covered(held: Collection[Judged], shipped: Collection[Judged]) -> list[dict[str, Any]]:
+    """Readings inside bands made without their source: each layer, then each source and layer.
+
+    Beside them half the width of those bands and of the ones that are shown, made of every source; medians.
+    """
+    with_all = {(cell.family, cell.layer): cell for cell in (*totals(shipped), *coverage(shipped))}
+    return [
+        asdict(cell)
+        | {
+            "half_width_frac": rounded(cell.half_width_frac),
+            "shipped_half_width_frac": rounded(with_all[cell.family, cell.layer].half_width_frac),
+        }
+        for cell in (*totals(held), *coverage(held))
+    ]
+
+
+def runs(held: Iterable[Judged], tables: Tables, own: Collection[str]) -> list[dict[str, Any]]:
+    """What a run held at its peak, in its outermost layer, by runtime and task: errors, band, and runs held out.
 
     An error is predicted / observed - 1. Runs of `own` sources, which constants were read from, are apart.
     `held_inside` counts runs inside a band made without their source, `clean_inside` those of other sources.
     """
     by_key: dict[tuple[str, str], list[tuple[Ratio, bool]]] = {}
-    for ratio, inside in held_out_runs(found):
-        by_key.setdefault((ratio.runtime, ratio.task), []).append((ratio, inside))
+    for one in held:
+        if one.ratio.outermost:
+            by_key.setdefault((one.ratio.runtime, one.ratio.task), []).append((one.ratio, one.inside))
     rows: list[dict[str, Any]] = []
     for key, members in sorted(by_key.items()):
         absolute, band = sorted(abs(1 / ratio.value - 1) for ratio, _ in members), row_of(*key, tables)

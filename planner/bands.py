@@ -1,5 +1,6 @@
 """The band around a peak, from residuals on published measurements."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +19,7 @@ ANY_TRAINING: Final = "train"
 DEVICE_LAYER: Final = "device"
 ALLOCATED_LAYER: Final = "allocated"
 RESERVED_LAYER: Final = "reserved"
+OUTER_LAYERS: Final = (DEVICE_LAYER, RESERVED_LAYER)
 UNNAMED_LAYER: Final = "unnamed"
 """Peaks whose tool the source does not name."""
 KEPT: Final = "kept"
@@ -50,18 +52,28 @@ def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> t
     Nearest first: runs of the same runtime and task; where those were read at the allocator only, their interval
     times that of what lies beyond it; the same task; any training.
     """
-    for basis, runtime, task in basis_order(scenario.runtime.name, scenario.task):
-        row = row_of(runtime, task, tables, layer)
+    return nearest_row(scenario.runtime.name, scenario.task, tables, layer)
+
+
+def nearest_row(
+    runtime: str, task: str, tables: Tables, layer: str = DEVICE_LAYER
+) -> tuple[str, Band] | None:
+    """The same for a runtime and task by name."""
+    for basis, of, of_task in basis_order(runtime, task):
+        row = row_of(of, of_task, tables, layer)
         if row is not None:
             return (KEPT if row.source == KEPT else basis), row
-    return None if layer == DEVICE_LAYER else band_row(scenario, tables)
+    return None if layer == DEVICE_LAYER else nearest_row(runtime, task, tables)
 
 
 def row_of(runtime: str, task: str, tables: Tables, layer: str = DEVICE_LAYER) -> Band | None:
-    """The row of one runtime and task, or of any runtime; for an outer layer made from the allocator's if need be."""
+    """The row of one runtime and task, or of any runtime; for an outer layer made from the allocator's if need be.
+
+    What was read with a tool that is not named has rows of its own alone: which layer it saw is not known.
+    """
     rows = _by_key(tables)
     row = rows.get((runtime, task, layer))
-    if row is None and layer != ALLOCATED_LAYER and runtime != ANY_RUNTIME:
+    if row is None and layer in OUTER_LAYERS and runtime != ANY_RUNTIME:
         within, beyond = (
             rows.get((runtime, task, ALLOCATED_LAYER)),
             rows.get((ANY_RUNTIME, ANY_TRAINING, BEYOND)),
@@ -71,10 +83,14 @@ def row_of(runtime: str, task: str, tables: Tables, layer: str = DEVICE_LAYER) -
 
 
 def _from_within(allocated: Band | None, beyond: Band | None) -> Band | None:
-    """The interval of the outer layers from that of live tensors; runs behind it are those of the tensors."""
+    """The interval of the outer layers from that of live tensors; runs behind it are those of the tensors.
+
+    The two parts go their own ways, so on each side their logarithms add up as the legs of a right triangle do.
+    """
     if allocated is None or beyond is None:
         return None
-    low, high = allocated.low_frac * beyond.low_frac, allocated.high_frac * beyond.high_frac
+    low = math.exp(-math.hypot(math.log(allocated.low_frac), math.log(beyond.low_frac)))
+    high = math.exp(math.hypot(math.log(allocated.high_frac), math.log(beyond.high_frac)))
     return replace(allocated, layer=DEVICE_LAYER, low_frac=low, high_frac=high)
 
 

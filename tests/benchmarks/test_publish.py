@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks import publish
-from benchmarks.bands import Ratio
+from benchmarks.bands_held import EVERY as EVERY_SOURCE
+from benchmarks.bands_held import held_out
+from benchmarks.bands_ratios import Ratio
 from benchmarks.in_sample import FEEDS, families_in, in_sample
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import DATA, load_tables
@@ -99,8 +101,11 @@ def test_the_summary_is_that_of_the_rows(committed: dict[str, Any], records: tup
 
 def test_runs_tell_the_band_and_what_lies_inside_it_without_the_source() -> None:
     found = [Ratio(family="a", runtime="vllm", task="serve", value=1.25) for _ in range(9)]
+    found += [Ratio(family="c", runtime="sglang", task="serve", value=1.25)]
     found += [Ratio(family="b", runtime="vllm", task="serve", value=4.0)]
-    (row,) = publish.runs(found, load_tables(), {"b"})
+    found += [Ratio(family="b", runtime="vllm", task="serve", value=4.0, outermost=False)]
+    held = held_out(found, load_tables())
+    row = next(row for row in publish.runs(held, load_tables(), {"b"}) if row["runtime"] == "vllm")
     assert row["sources"] == 2
     assert row["median_abs_error"] == pytest.approx(0.2)
     assert row["clean_errors"] == [-0.2] * 9
@@ -108,6 +113,30 @@ def test_runs_tell_the_band_and_what_lies_inside_it_without_the_source() -> None
     band = next(b for b in load_tables().bands if (b.runtime, b.task) == ("vllm", "serve"))
     assert (row["low_frac"], row["high_frac"]) == (band.low_frac, band.high_frac)
     assert row["held_inside"] == row["clean_inside"] == 9, "the stranger lies outside the band of the nine"
+
+
+def test_runs_and_cells_of_coverage_are_the_same_count(committed: dict[str, Any]) -> None:
+    rows, runs = committed["coverage"], committed["runs"]
+    cells, layers = (
+        [row for row in rows if (row["family"] == EVERY_SOURCE) is every] for every in (False, True)
+    )
+    for part in (cells, layers):
+        assert sum(row["runs_inside"] for row in part) == sum(row["held_inside"] for row in runs)
+        assert sum(row["runs"] for row in part) == sum(
+            len(row["clean_errors"]) + len(row["own_errors"]) for row in runs
+        )
+        assert all(row["inside"] + row["below"] + row["above"] == row["n"] for row in part)
+    assert {row["layer"]: row["n"] for row in layers} == {
+        row["layer"]: sum(cell["n"] for cell in cells if cell["layer"] == row["layer"]) for row in layers
+    }
+
+
+def test_the_band_holds_as_many_runs_of_sources_not_behind_it_as_it_should(committed: dict[str, Any]) -> None:
+    runs = committed["runs"]
+    n = sum(len(row["clean_errors"]) + len(row["own_errors"]) for row in runs)
+    assert 0.85 <= sum(row["held_inside"] for row in runs) / n <= 0.97
+    clean = sum(len(row["clean_errors"]) for row in runs)
+    assert 0.85 <= sum(row["clean_inside"] for row in runs) / clean <= 0.97
 
 
 def test_every_constant_that_names_a_source_of_the_score_says_what_it_decides(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardware_db import load_tables
-from planner.bands import band_for, basis_order, with_floor
+from planner.bands import band_for, basis_order, nearest_row, with_floor
 from planner.hardware import Band
 from planner.ledger import ALWAYS, SERVING_PHASES, Category, Entry, Ledger, make_ledger
 from planner.plan_types import PeakBand
@@ -89,13 +89,29 @@ def test_runs_read_at_the_allocator_make_a_wider_band_of_the_device() -> None:
     tables = replace(TABLES, bands=rows)
     found = band_for(1000, scenario("litgpt", "lora"), tables)
     assert found is not None
-    assert (found.basis, found.low_bytes, found.high_bytes) == ("runtime_task", 720, 1320)
+    assert (found.basis, found.low_bytes, found.high_bytes) == ("runtime_task", 781, 1228), (
+        "exp of the root of the squares of ln 0.9 and ln 0.8; the same of 1.1 and 1.2"
+    )
+    unnamed = band_for(1000, scenario("litgpt", "lora"), tables, "unnamed")
+    assert unnamed is not None
+    assert unnamed.low_bytes == 781, "of a tool not named no row says anything, so the device's answers"
     inner = band_for(1000, scenario("litgpt", "lora"), tables, "allocated")
     assert inner is not None
     assert (inner.low_bytes, inner.high_bytes) == (900, 1100)
     other = band_for(1000, scenario("unsloth", "lora"), tables)
     assert other is not None
     assert (other.basis, other.low_bytes) == ("task", 500)
+
+
+def test_a_peak_of_a_tool_not_named_is_no_better_known_for_what_the_allocator_was_read_at() -> None:
+    rows = (
+        replace(band("litgpt", "lora", 0.99, 1.01), layer="allocated"),
+        replace(band("*", "train", 0.9, 1.1), layer="beyond"),
+        replace(band("*", "train", 0.5, 2.0), layer="unnamed"),
+    )
+    found = nearest_row("litgpt", "lora", replace(TABLES, bands=rows), "unnamed")
+    assert found is not None
+    assert (found[0], found[1].low_frac) == ("all", 0.5)
 
 
 def test_weights_set_a_floor() -> None:

@@ -86,8 +86,8 @@ def test_the_file_is_read_once_and_whole(score: Published) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "score.json"
-    path.write_text('{"version": 2}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"score\.json: version 2, allowed: 1"):
+    path.write_text('{"version": 3}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"score\.json: version 3, allowed: 2"):
         published(path)
 
 
@@ -125,6 +125,10 @@ def test_what_constants_were_read_from_is_left_out_of_the_figures_at_the_top(sco
     assert runs.n < sum(row.n for row in score.runs)
     assert 0 < runs.held_inside <= runs.n
     assert all(row.clean_inside <= row.held_inside <= row.n for row in score.runs)
+    assert (runs.all_n, runs.all_inside) == tuple(
+        sum(getattr(cell, name) for cell in score.coverage if cell.family != tables.EVERY)
+        for name in ("runs", "runs_inside")
+    )
 
 
 def test_a_band_of_its_own_needs_enough_runs(score: Published) -> None:
@@ -168,6 +172,20 @@ def test_cells_read_from_themselves_are_marked(score: Published, words: Words) -
     assert "cuda_context_hopper_bytes" in named
     assert "CUDA context" in named
     assert "vLLM †" in tables.held_table(score, words)
+
+
+def test_coverage_is_told_by_source_and_layer_with_the_width_beside_it(
+    score: Published, words: Words
+) -> None:
+    text = tables.coverage_table(score, words)
+    assert text.count("<b>All sources</b>") == len({cell.layer for cell in score.coverage})
+    assert "fms-acceleration †" in text
+    cell = next(cell for cell in score.coverage if cell.family == "torchtitan")
+    assert f"{cell.inside} of {cell.n}" in text
+    assert cell.half_width_frac is not None
+    assert f"±{share_text(cell.half_width_frac)}" in text
+    held = wording.sample_notes(score, words)
+    assert f"of all {together(score.runs).all_n}" in held
 
 
 def test_every_metric_has_its_words(score: Published, words: Words) -> None:
@@ -293,7 +311,7 @@ def test_every_runtime_stands_in_the_table_of_what_it_does(score: Published, wor
 def test_the_reason_names_how_the_open_answer_is_known(score: Published, words: Words) -> None:
     text = wording.why(planned(), together(score.runs), words)
     assert 'class="tag' in text
-    assert "where 90 % were asked for" in text
+    assert "90 % were asked for" in text
 
 
 # Data

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ui.document import Document
 
-FOLDED = ("cells", "held", "own")
+FOLDED = ("cells", "held", "coverage", "own")
 
 
 @pytest.fixture

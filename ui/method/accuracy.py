@@ -100,26 +100,43 @@ def median_abs_error(points: Iterable[Point]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Runs together: how many, their median |error|, and how many a band made without their source holds."""
+    """Runs together, each by its outermost reading.
+
+    Attributes:
+        n: Runs of sources that no constant was read from.
+        median_abs_error: Their median |error|.
+        held_inside: Of them, inside a band made without their source.
+        all_n: Runs of every source.
+        all_inside: Of them, inside.
+    """
 
     n: int
     median_abs_error: float
     held_inside: int
+    all_n: int
+    all_inside: int
 
     @property
     def held_frac(self) -> float:
-        """Share of the runs inside."""
+        """Share inside of the runs of sources that no constant was read from."""
         return self.held_inside / self.n if self.n else 0.0
+
+    @property
+    def all_frac(self) -> float:
+        """Share inside of all runs."""
+        return self.all_inside / self.all_n if self.all_n else 0.0
 
 
 def together(runs: Iterable[Runs]) -> Together:
-    """The runs of every runtime and task whose source no constant was read from."""
+    """The runs of every runtime and task: those whose source no constant was read from, and all."""
     found = tuple(runs)
     errors = [abs(error) for row in found for error in row.clean_errors]
     return Together(
         n=len(errors),
         median_abs_error=median(errors or [0.0]),
         held_inside=sum(row.clean_inside for row in found),
+        all_n=sum(row.n for row in found),
+        all_inside=sum(row.held_inside for row in found),
     )
 
 

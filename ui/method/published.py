@@ -10,7 +10,7 @@ from typing import Any, Final
 from hardware_db import DATA
 from planner.score import Cell, FitsTable
 
-FILE_VERSION: Final = 1
+FILE_VERSION: Final = 2
 SCORE: Final = DATA / "score.json"
 
 Figure = int | float | bool | None
@@ -78,6 +78,33 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Readings of one source and layer against bands made without that source.
+
+    Attributes:
+        family: The source; `*` for all of a layer together.
+        n: Readings.
+        below: Readings under their band.
+        above: Readings over it.
+        runs: Those that are the outermost of their run, by which the run is counted.
+        runs_inside: Of them, inside.
+        half_width_frac: Half of the band's width, of the prediction; median. None without a band.
+        shipped_half_width_frac: The same of the bands that are shown, made of every source.
+    """
+
+    family: str
+    layer: str
+    n: int
+    inside: int
+    below: int
+    above: int
+    runs: int
+    runs_inside: int
+    half_width_frac: float | None
+    shipped_half_width_frac: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
     """Verdicts of one runtime and task: how many of them were right."""
 
@@ -128,6 +155,7 @@ class Published:
     fits: FitsTable
     cells: tuple[Cell, ...]
     runs: tuple[Runs, ...]
+    coverage: tuple[Coverage, ...]
     verdicts: tuple[Verdicts, ...]
     in_sample: tuple[InSample, ...]
     points: tuple[Point, ...]
@@ -157,6 +185,7 @@ def published(path: Path = SCORE) -> Published:
             Runs(**(item | {key: tuple(item[key]) for key in ("clean_errors", "own_errors")}))
             for item in tree["runs"]
         ),
+        coverage=tuple(Coverage(**item) for item in tree["coverage"]),
         verdicts=tuple(Verdicts(**item) for item in tree["verdicts"]),
         in_sample=tuple(
             InSample(**(item | {key: tuple(item[key]) for key in ("families", "metrics")}))

@@ -14,15 +14,19 @@ from ui.method.accuracy import cell_read_from_itself
 from ui.method.data_files import DataFile
 from ui.method.formulas import Formula, symbol_meaning
 from ui.method.gaps import Gap
-from ui.method.published import Published, Runs
+from ui.method.published import Coverage, Published, Runs
 from ui.method.shares import share_text, signed_share
 from ui.method.verified import Evidence
 from ui.numbers import DASH, gib2, percent, ranges, symbol_value, whole
 from ui.tasks import TASKS
 from ui.words import Safe, Words
+from ui.worked import formula_html
 
 SERVE: Final = "serve"
 CELL_COLUMNS: Final = ("metric", "family", "n", "unsupported", "median", "p90", "bias", "inside")
+COVERAGE_COLUMNS: Final = ("family", "layer", "inside", "share", "below", "above", "width", "shipped")
+EVERY: Final = "*"
+"""All sources of a layer together."""
 
 
 def cells_table(score: Published, words: Words) -> Safe:
@@ -66,6 +70,32 @@ def held_table(score: Published, words: Words) -> Safe:
     return parts.table(head, rows, name=words("method.held.title"), left=(1,))
 
 
+def coverage_table(score: Published, words: Words) -> Safe:
+    """Readings inside bands made without their source: each layer, then each source and layer."""
+    head = [words(f"method.coverage.{name}") for name in COVERAGE_COLUMNS]
+    own = {family for constant in score.in_sample for family in constant.families}
+    rows = [_covered(row, words, own=row.family in own) for row in score.coverage]
+    return parts.table(head, rows, name=words("method.coverage.title"), left=(1,))
+
+
+def _covered(row: Coverage, words: Words, *, own: bool) -> list[str]:
+    name = Safe(f"<b>{words.html('method.coverage.every')}</b>") if row.family == EVERY else row.family
+    return [
+        words("method.cells.own", family=name) if own else name,
+        words(f"method.coverage.in.{row.layer}"),
+        words("method.held.of", inside=whole(row.inside), n=whole(row.n)),
+        percent(row.inside / row.n) if row.n else DASH,
+        whole(row.below) if row.below else DASH,
+        whole(row.above) if row.above else DASH,
+        _half_width(row.half_width_frac),
+        _half_width(row.shipped_half_width_frac),
+    ]
+
+
+def _half_width(value: float | None) -> str:
+    return DASH if value is None else f"±{share_text(value)}"
+
+
 def in_sample_table(score: Published, words: Words) -> Safe:
     """Constants that were read from rows they are scored on."""
     head = [words(f"method.own.{name}") for name in ("constant", "families", "metrics", "rows")]
@@ -105,7 +135,7 @@ def _formula(formula: Formula, plan: Plan, words: Words) -> list[str]:
     symbols = "<br>".join(_symbol(entry, symbol, value, words) for symbol, value in entry.symbols)
     return [
         Safe(name),
-        Safe(f"<code>{escape(entry.formula)}</code>"),
+        formula_html(entry.formula),
         Safe(symbols),
         words("method.formulas.sized", size=gib2(entry.bytes)),
         Safe(f"{reference_line(formula.reference, words)}{_estimate(formula, words)}"),

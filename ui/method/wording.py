@@ -55,8 +55,18 @@ def why(plan: Plan, runs: Together, words: Words) -> Safe:
         basis=words(f"known.basis.{band.basis}") if band else "",
         runtime=words(f"runtime.{plan.resolved.runtime.name}"),
     )
-    held = words.html("method.why.held", share=percent(runs.held_frac), n=whole(runs.n))
+    held = words.html("method.why.held", **_held(runs))
     return Safe(f"{tag}&ensp;{words.sentences([known, held])}")
+
+
+def _held(runs: Together) -> dict[str, str]:
+    """Shares of the runs inside bands made without their source: of sources apart from constants, and all."""
+    return {
+        "share": percent(runs.held_frac),
+        "n": whole(runs.n),
+        "all_share": percent(runs.all_frac),
+        "all_n": whole(runs.all_n),
+    }
 
 
 def strip(score: Published, words: Words) -> list[tuple[str, str, str]]:
@@ -159,7 +169,7 @@ def sample_notes(score: Published, words: Words) -> Safe:
     return parts.bullets(
         [
             words.html("method.sample.bands", share=share, n=whole(len(inside))),
-            words.html("method.sample.held", share=percent(runs.held_frac), n=whole(runs.n)),
+            words.html("method.sample.held", **_held(runs)),
             words.html("method.sample.constants", n=whole(len(score.in_sample))),
             words.html("method.sample.formulas"),
         ]

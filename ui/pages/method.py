@@ -94,6 +94,12 @@ def _accuracy(score: Published, _plan: Plan, words: Words) -> None:
     _folded(
         words("method.held.title"), "held", lambda: tables.held_table(score, words), words("method.held.note")
     )
+    _folded(
+        words("method.coverage.title"),
+        "coverage",
+        lambda: tables.coverage_table(score, words),
+        words("method.coverage.note"),
+    )
     own = words.count("method.own.title", len(score.in_sample))
     _folded(own, "own", lambda: tables.in_sample_table(score, words), words("method.own.note"))
 
