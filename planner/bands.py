@@ -13,7 +13,7 @@ from planner.scenario import Scenario
 
 COVERAGE_FRAC: Final = 0.9
 MIN_ROWS: Final = 9
-"""The fewest rows whose 90 % quantile is finite when corrected for their number: ceil(0.9 x (n + 1)) <= n."""
+"""The fewest runs that make a row of a runtime and task: with fewer, one run in ten can't be told."""
 ANY_RUNTIME: Final = "*"
 ANY_TRAINING: Final = "train"
 DEVICE_LAYER: Final = "device"
@@ -50,7 +50,7 @@ def band_row(scenario: Scenario, tables: Tables, layer: str = DEVICE_LAYER) -> t
     """The row behind a plan's band, and what it shares with the plan; None where there is none.
 
     Nearest first: runs of the same runtime and task; where those were read at the allocator only, their interval
-    times that of what lies beyond it; the same task; any training.
+    and that of what lies beyond it; the same task; any training.
     """
     return nearest_row(scenario.runtime.name, scenario.task, tables, layer)
 
