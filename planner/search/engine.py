@@ -21,7 +21,7 @@ from planner.placement import place
 from planner.resolve import resolve
 from planner.scenario import Scenario
 from planner.search.memory import Key, Memory
-from planner.search.probes import REFERENCE_ID, placed
+from planner.search.probes import REFERENCE_ID, placed, with_network
 from planner.search.rigs import Rig
 from planner.search.space import MICRO_BATCHES, Variant, own_settings
 from planner.search.timing import Clock, Floats, Grid
@@ -255,7 +255,7 @@ class Engine:
         sequences = self.limits.sequences // (key[1] * key[2])
         settings = {**variant.settings, "data": key[1], "micro_batch": key[2], "accumulation": sequences}
         same = frozenset(name for name, value in self._own.items() if settings[name] == value)
-        scenario = self._on(variant.asked, key, rig.gpu.id, rig)
+        scenario = with_network(self._on(variant.asked, key, rig.gpu.id, rig), rig.network_gbit)
         return Choice(settings=settings, unchanged=same, scenario=scenario)
 
     def first_of(self, rig: Rig, wanted: Callable[[Variant], bool]) -> Best:

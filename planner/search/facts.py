@@ -13,13 +13,15 @@ from planner.search.space import ABILITIES, Variant
 Rows = NDArray[np.intp]
 GATHERS: Final = "fsdp"
 """Its gathered copies are in the compute format, so that autocast finds nothing to cast."""
+REDUCED_LAST: Final = ("none", "zero1")
+"""What Megatron-LM reduces when the last backward pass is over."""
 NOT_SHARDED: Final = {"sharding": "none"}
 ANY_NUMBER: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of V variants. A list of numbers is equal where variants have something in common.
+    """Of V variants. The last arrays are equal where variants have something in common; degrees are in all of them.
 
     Attributes:
         copy: Cards of a copy of the model, (V,).
@@ -51,11 +53,11 @@ class Facts:
     most_cards: NDArray[np.int64]
     formats: list[int]
     format_array: NDArray[np.int64]
-    courses: list[int]
-    optimizers: list[int]
-    steps: list[int]
-    layouts: list[int]
-    reducers: list[int]
+    courses: NDArray[np.int64]
+    optimizers: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    layouts: NDArray[np.int64]
+    reducers: NDArray[np.int64]
 
 
 ZERO: Final = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
@@ -81,11 +83,11 @@ def facts_of(variants: Sequence[Variant]) -> Facts:
         most_cards=np.array([ANY_NUMBER if most is None else most for most in limits], np.int64),
         formats=formats,
         format_array=np.array(formats, np.int64),
-        courses=numbered(_but_optimizer(s) for s in scenarios),
-        optimizers=numbered((*_step(s), s.parallel.model_copy(update=NOT_SHARDED)) for s in scenarios),
-        steps=numbered((*_step(s), s.parallel) for s in scenarios),
-        layouts=numbered(_layout(s) for s in scenarios),
-        reducers=numbered(_reducer(s) for s in scenarios),
+        courses=_array(_but_optimizer(s) for s in scenarios),
+        optimizers=_array((*_step(s), s.parallel.model_copy(update=NOT_SHARDED)) for s in scenarios),
+        steps=_array((*_step(s), s.parallel) for s in scenarios),
+        layouts=_array(_layout(s) for s in scenarios),
+        reducers=_array(_reducer(s) for s in scenarios),
     )
 
 
@@ -93,6 +95,10 @@ def numbered(keys: Iterable[Hashable]) -> list[int]:
     """A number for each key, equal keys the same."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def _array(keys: Iterable[Hashable]) -> NDArray[np.int64]:
+    return np.array(numbered(keys), np.int64)
 
 
 def _step(scenario: Scenario) -> tuple[Hashable, ...]:
@@ -107,7 +113,8 @@ def _but_optimizer(scenario: Scenario) -> tuple[Hashable, ...]:
 
 
 def _layout(scenario: Scenario) -> tuple[Hashable, ...]:
-    kept = scenario.parallel.sharding if scenario.parallel.sharding == GATHERS else "none"
+    sharding, megatron = scenario.parallel.sharding, scenario.runtime.name == "megatron_lm"
+    kept = sharding if sharding == GATHERS or (megatron and sharding not in REDUCED_LAST) else "none"
     parallel = scenario.parallel.model_copy(update={"sharding": kept})
     return _but_optimizer(scenario.model_copy(update={"parallel": parallel}))
 

@@ -23,6 +23,8 @@ from planner.search.facts import Facts, Rows
 from planner.search.probes import REFERENCE_ID, placed, with_reference
 from planner.search.space import Variant
 from planner.search.types import Limits
+from planner.training.gather import stays_gathered
+from planner.training.gradients import gradient_phases
 from planner.training.groups import total
 from planner.training.ledgers import held_tensors, training_ledgers
 from planner.training.loss import loss_entries
@@ -213,7 +215,8 @@ class Memory:
         """Bytes that a card holds at the very least: shape (R, B).
 
         Weights, gradients and states at the optimizer's step; weights, states, kept activations and logits in the
-        loss.
+        loss, with gradients where those of earlier micro-batches are there; weights, states and gradients that are
+        whole for a time in the backward pass.
         """
         if self._bounds is None:
             self._bounds = np.array([self._bound(i) for i in range(len(self.variants))], np.float64)
@@ -225,14 +228,21 @@ class Memory:
         flying = np.minimum(facts.pipeline[rows][:, None], np.maximum(accumulation, 1))
         loss = found[:, 4][:, None] + found[:, 5][:, None] * batches[None, :]
         kept = found[:, 3][:, None] * batches[None, :] * flying + np.maximum(loss, 0)
-        resting = weights + states
+        resting, gathered, whole = weights + states, *(np.where(shards > 1, found[:, i], 0) for i in (6, 7))
+        stay = np.where(accumulation > 1, found[:, 9][:, None], found[:, 8][:, None]) * gradients[:, None]
         least: NDArray[np.float64] = SAFE_FRAC * np.maximum(
-            (resting + gradients)[:, None], resting[:, None] + kept
+            (resting + gradients)[:, None],
+            (resting + gathered)[:, None] + stay + np.maximum(kept, whole[:, None]),
         )
         return least
 
-    def _bound(self, index: int) -> tuple[float, float, float, float, float, float]:
-        """Weights, gradients, states, activations of a sequence in flight, and the loss, before any is sharded."""
+    def _bound(self, index: int) -> tuple[float, ...]:
+        """What a variant holds before any of it is sharded.
+
+        Weights, gradients, states, activations of a sequence in flight, the loss's fixed part and that of a sequence;
+        gathered weights and whole gradients of a pipeline's stage; whether gradients are there in the loss, with one
+        micro-batch and with more.
+        """
         found = self._layout(index)
         params, stepped, setup = found.params, found.trained, found.setup
         one = self.variants[index].resolved
@@ -241,6 +251,9 @@ class Memory:
         size = setup.state_bytes * elements + setup.master_bytes
         away = offload.optimizer != "none" or optimizer.paged
         without = optimizer.in_backward or offload.gradients != "none"
+        stages = one.parallel.pipeline
+        gathers = stages > 1 and one.parallel.sharding == "fsdp" and stays_gathered(setup, stages)
+        whole = gathers and setup.adapter is None
         return (
             0.0 if offload.parameters != "none" else params * _weight_bytes(setup),
             0.0 if without else float(stepped * setup.gradient_bytes),
@@ -248,6 +261,9 @@ class Memory:
             found.layers,
             found.loss_fixed,
             found.loss_slope,
+            params * _weight_bytes(setup, setup.compute_bytes) if gathers else 0.0,
+            float(stepped * setup.gradient_bytes) if whole else 0.0,
+            *(float(Phase.LOSS in gradient_phases(_accumulated(setup, one, n))) for n in (1, 2)),
         )
 
     def _layout(self, index: int) -> "Kept":
@@ -272,9 +288,15 @@ class Memory:
         return self._kept[key]
 
 
-def _weight_bytes(setup: Setup) -> float:
-    """Bytes of a stored parameter at the least."""
-    return PACKED_BYTES.get(setup.base or "", float(setup.param_bytes))
+def _weight_bytes(setup: Setup, plain: int | None = None) -> float:
+    """Bytes of a parameter at the least: packed, or as it is stored, or `plain`."""
+    return PACKED_BYTES.get(setup.base or "", float(setup.param_bytes if plain is None else plain))
+
+
+def _accumulated(setup: Setup, scenario: Scenario, micro_batches: int) -> Setup:
+    """The step of a variant's own sharding, with that many micro-batches."""
+    training = setup.training.model_copy(update={"gradient_accumulation": micro_batches})
+    return replace(setup, training=training, parallel=scenario.parallel)
 
 
 def _band(scenario: Scenario, tables: Tables) -> Band:

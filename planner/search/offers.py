@@ -7,6 +7,7 @@ from typing import Final, Literal
 from planner.hardware import Freshness, Offer, Tables, freshness
 from planner.search.rigs import IN_ONE_MACHINE
 from planner.search.types import Fails, Machine
+from planner.throughput import links as ln
 from planner.units import gib_bytes
 
 Kind = Literal["on_demand", "spot", "marketplace"]
@@ -69,6 +70,7 @@ def machine_of(offer: Offer, tables: Tables, kind: Kind) -> Machine | None:
         name=offer.instance_type.removeprefix(PER_GPU), gpu=gpu, devices=cards * gpu.devices_per_card,
         usd_per_hour=usd, per_card=per_card, spot=kind != "on_demand",
         ram_bytes=None if offer.ram_gib is None or per_card else gib_bytes(offer.ram_gib),
+        network_gbit=ln.offered_gbit(offer.provider, offer.instance_type, gpu, tables),
         provider=offer.provider, region=offer.region, date=offer.date, source=offer.source,
     )  # fmt: skip
 

@@ -11,12 +11,15 @@ from typing import Final
 
 from planner.hardware import Gpu, PeakFlops, Tables
 from planner.model.spec import ModelSpec
+from planner.placement import place
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Device, Hardware, Links, Scenario
 from planner.search.space import Variant
 from planner.throughput.step_work import StepWork
-from planner.throughput.training_work import training_work
+from planner.throughput.training_wires import Held, Wires
+from planner.throughput.training_work import card_lacks, of_card, training_work
 from planner.throughput.types import Unknown
+from planner.training.setup import setup_for
 
 REFERENCE_ID: Final = "search-reference"
 UNIT_RATES: Final = PeakFlops(fp32=1.0, tf32=1.0, fp16=1.0, bf16=1.0, fp8=1.0, int8=1.0, fp4=1.0)
@@ -100,6 +103,15 @@ def placed(
     return scenario.model_copy(update={"hardware": on, "training": training, "parallel": parallel})
 
 
+def with_network(scenario: Scenario, gbit: float | None) -> Scenario:
+    """A question with the network of the machines that it is put on; its own where that is None."""
+    if gbit is None:
+        return scenario
+    hardware = scenario.hardware
+    links = hardware.links.model_copy(update={"inter_node_gbit": gbit})
+    return scenario.model_copy(update={"hardware": hardware.model_copy(update={"links": links})})
+
+
 def thin_plan(resolved: Scenario, model: ModelSpec) -> Plan:
     """A plan without its ledgers: all that a speed is worked out from."""
     return Plan(
@@ -154,7 +166,8 @@ def card_rates(variant: Variant, gpu_id: str, model: ModelSpec, tables: Tables) 
         variant.resolved.model_copy(update={"parallel": type(variant.resolved.parallel)()}),
         gpu_id, 1, data=1, micro_batch=1, accumulation=1,
     )  # fmt: skip
-    work, _, missing = training_work(thin_plan(scenario, model), tables)
-    if work is None:
-        return CardRates({}, missing)
-    return CardRates({name: getattr(work, name) for name in OF_CARD}, ())
+    share = place(scenario, model, tables)[0]
+    setup = setup_for(share, scenario, model)
+    wires = Wires(share, setup, thin_plan(scenario, model), Held(0, 0, 0.0), tables)
+    missing = card_lacks(share.gpu, setup) + wires.missing
+    return CardRates({} if missing else of_card(share.gpu, setup, scenario.runtime.version), missing)

@@ -26,6 +26,7 @@ class Rig:
         devices: Devices of the job.
         links: How they are joined.
         ram_bytes: Host memory of a machine; None where not told.
+        network_gbit: Network of the machine, where the offer itself is in the table of servers.
     """
 
     gpu: Gpu
@@ -33,11 +34,12 @@ class Rig:
     devices: int
     links: CardLinks
     ram_bytes: int | None
+    network_gbit: float | None = None
 
     @property
-    def cards(self) -> tuple[str, int, int]:
+    def cards(self) -> tuple[str, int, int, float | None]:
         """Equal for rigs that have the same plans, host memory apart."""
-        return self.gpu.id, self.per_machine, self.devices
+        return self.gpu.id, self.per_machine, self.devices, self.network_gbit
 
     @property
     def per_node(self) -> int:
@@ -73,21 +75,27 @@ def rents(machine: Machine, most_cards: int, links: Links, tables: Tables) -> tu
         links: The question's own links.
         tables: Cards and servers.
     """
+    own = machine.network_gbit if links.inter_node_gbit is None else None
+    known = links if own is None else links.model_copy(update={"inter_node_gbit": own})
     return tuple(
-        Rent(
-            count,
-            Rig(machine.gpu, per, used, card_links(machine.gpu, per, links, tables), machine.ram_bytes),
-            _usd(machine, count),
-        )
-        for count, per, held in _held(machine, most_cards, links, tables)
+        Rent(count, _rig(machine, per, used, known, own, tables), _usd(machine, count))
+        for count, per, held in _held(machine, most_cards, known, tables)
         for used in dict.fromkeys((held, 2 ** (held.bit_length() - 1)))
     )
+
+
+def _rig(
+    machine: Machine, per: int, used: int, links: Links, network_gbit: float | None, tables: Tables
+) -> Rig:
+    gpu = machine.gpu
+    own = network_gbit if used > per else None
+    return Rig(gpu, per, used, card_links(gpu, per, links, tables), machine.ram_bytes, own)
 
 
 def _held(machine: Machine, most: int, links: Links, tables: Tables) -> Iterator[tuple[int, int, int]]:
     """Machines (or cards), devices of one, and devices in all."""
     gpu, per = machine.gpu, machine.devices
-    several = _joins(machine, links, tables)
+    several = ln.joins(gpu, per, links, tables)
     if machine.per_card:
         step = gpu.devices_per_card
         for count in COUNTS:
@@ -99,15 +107,6 @@ def _held(machine: Machine, most: int, links: Links, tables: Tables) -> Iterator
         within = machine.most is None or count <= machine.most
         if count * per <= most and within and (count == 1 or several):
             yield count, per, count * per
-
-
-def _joins(machine: Machine, links: Links, tables: Tables) -> bool:
-    """Whether several machines make one job."""
-    gpu = machine.gpu
-    node = ln.node_of(gpu, tables)
-    if ln.network(links, machine.devices, node) is None:
-        return False
-    return not (ln.has_fabric(gpu) and node is not None and machine.devices < node.gpus_per_node)
 
 
 def _usd(machine: Machine, count: int) -> float | None:

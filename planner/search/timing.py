@@ -1,8 +1,9 @@
 """Step times of every variant and micro-batch on a number of cards, as one array."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from operator import attrgetter, itemgetter
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from planner.throughput.training_time import runtime_factor, step_parts, trainin
 from planner.throughput.types import Unknown
 
 Floats = NDArray[np.float64]
+Part = TypeVar("Part")
 TRAFFIC: Final = ("inside", "outside", "rings", "hops", "local")
 
 
@@ -107,6 +109,7 @@ class Clock:
         self._states: dict[tuple[int, int, int], tuple[Volume, Volume]] = {}
         self._grids: dict[tuple[int, int, int], Grid] = {}
         self._cards: dict[tuple[int, str], CardRates] = {}
+        self._has_experts = any(v.resolved.parallel.expert > 1 for v in variants)
         self._factors = np.array([runtime_factor(v.resolved.runtime, tables) for v in variants], np.float64)
 
     def grid(self, devices: int, per_node: int, most_tensor: int) -> Grid | None:
@@ -141,21 +144,22 @@ class Clock:
         each = data[:, None] * self.batches[None, :]
         accumulation = np.where(self.sequences % each == 0, self.sequences // each, 0)
         m = np.maximum(accumulation, 1)
-        courses = [self.course(int(i)) for i in rows]
-        pairs = [(int(i), int(n)) for i, n in zip(rows, data, strict=True)]
-        ways = [self._way(i, n, per_node) for i, n in pairs]
-        states = [self._state(i, n, per_node) for i, n in pairs]
-        amounts = [self.sharded(i, n) for i, n in pairs]
+        courses = _Spread(facts.layouts, rows, lambda i, _: self.course(i), data)
+        ways = _Spread(facts.layouts, rows, lambda i, n: self._way(i, n, per_node), data)
+        states = _Spread(facts.reducers, rows, lambda i, n: self._state(i, n, per_node), data)
+        amounts = _Spread(facts.steps if self._has_experts else facts.optimizers, rows, self.sharded, data)
         shards = np.where(facts.sharded[rows], data * facts.context[rows], 1)[:, None]
         per_shard = {
-            name: _column(found[name] for found in amounts) / shards + np.zeros_like(m, np.float64)
+            name: amounts.each(map(itemgetter(name), amounts.found))[:, None] / shards
+            + np.zeros_like(m, np.float64)
             for name in PER_SHARD
         }
-        host = _column(found.activation_host for found in courses)
+        host = courses.each(one.activation_host for one in courses.found)[:, None]
         per_shard["host_s"] = per_shard["host_s"] + host * m * self.batches
+        fixed, slopes = [one.fixed for one in courses.found], [one.slopes for one in courses.found]
         plain = {
-            name: _column(found.fixed[name] for found in courses)
-            + _column(found.slopes[name] for found in courses) * self.batches
+            name: courses.each(map(itemgetter(name), fixed))[:, None]
+            + courses.each(map(itemgetter(name), slopes))[:, None] * self.batches
             for name in PLAIN
         }
         return Grid(
@@ -164,17 +168,17 @@ class Clock:
             accumulation=accumulation,
             plain=plain,
             per_shard=per_shard,
-            bubble=_column(found.bubble for found in courses) / m,
-            one=_volumes([pair[0] for pair in ways]),
-            two=_volumes([pair[1] for pair in ways]),
-            states=_volumes([pair[0] for pair in states]),
-            once=_volumes([pair[1] for pair in states]),
+            bubble=courses.each(one.bubble for one in courses.found)[:, None] / m,
+            one=_volumes(ways, 0),
+            two=_volumes(ways, 1),
+            states=_volumes(states, 0),
+            once=_volumes(states, 1),
             factor=self._factors[rows],
         )
 
     def course(self, index: int) -> Course:
         """How a variant's work grows."""
-        key = self.facts.courses[index]
+        key = int(self.facts.layouts[index])
         if key not in self._courses:
             self._courses[key] = course(self.variants[index], self.model, self.reference)
         return self._courses[key]
@@ -183,7 +187,7 @@ class Clock:
         """The optimizer's step; experts are sharded by steps, so that every number of copies has its own."""
         variant = self.variants[index]
         parts = variant.resolved.parallel.expert > 1
-        key = (self.facts.steps[index], data) if parts else (self.facts.optimizers[index], 0)
+        key = (int(self.facts.steps[index]), data) if parts else (int(self.facts.optimizers[index]), 0)
         if key not in self._sharded:
             self._sharded[key] = per_shard(
                 variant, self.model, self.reference, self.course(index), data if parts else 2
@@ -191,7 +195,7 @@ class Clock:
         return self._sharded[key]
 
     def _sender(self, index: int) -> Sender:
-        key = self.facts.courses[index]
+        key = int(self.facts.courses[index])
         if key not in self._senders:
             passes = self.course(index).fixed["layer_passes"]
             self._senders[key] = Sender(self.variants[index], self.model, self.reference, passes)
@@ -199,20 +203,17 @@ class Clock:
 
     def _way(self, index: int, data: int, per_node: int) -> tuple[Volume, Volume]:
         variant = self.variants[index]
-        key = self.facts.layouts[index], data, per_node
+        layout = int(self.facts.layouts[index])
+        key = layout, data, per_node
         if variant.resolved.parallel.expert == 1:
             near = data * variant.tensor * variant.context < per_node
-            key = (
-                self.facts.layouts[index],
-                -1 if near else 0,
-                min(per_node, variant.tensor * variant.context),
-            )
+            key = layout, -1 if near else 0, min(per_node, variant.tensor * variant.context)
         if key not in self._ways:
             self._ways[key] = self._sender(index).in_the_way(data, per_node)
         return self._ways[key]
 
     def _state(self, index: int, data: int, per_node: int) -> tuple[Volume, Volume]:
-        key = self.facts.reducers[index], data, per_node
+        key = int(self.facts.reducers[index]), data, per_node
         if key not in self._states:
             self._states[key] = self._sender(index).states(data, per_node)
         return self._states[key]
@@ -305,9 +306,28 @@ def _lacking(gpu: Gpu, links: CardLinks, devices: int) -> tuple[Unknown, ...]:
     return tuple(found)
 
 
-def _volumes(found: list[Volume]) -> dict[str, Floats]:
-    return {name: np.array([getattr(one, name) for one in found], np.float64) for name in TRAFFIC}
+class _Spread(Generic[Part]):
+    """What is asked once for all variants that have it in common, spread over the rows.
+
+    Args:
+        keys: Equal for those variants; of all, (V,).
+        rows: Variants that are asked for, (R,).
+        ask: Answers for a variant and its copies of the model.
+        data: Copies, (R,); equal where the keys are.
+    """
+
+    def __init__(
+        self, keys: NDArray[np.int64], rows: Rows, ask: Callable[[int, int], Part], data: NDArray[np.int64]
+    ) -> None:
+        _, first, self.position = np.unique(keys[rows], return_index=True, return_inverse=True)
+        self.found = [ask(int(rows[i]), int(data[i])) for i in first]
+
+    def each(self, numbers: Iterable[float]) -> Floats:
+        """A number of every answer, spread over the rows: (R,)."""
+        return np.array(list(numbers), np.float64)[self.position]
 
 
-def _column(values: Any) -> Floats:
-    return np.array([float(value) for value in values], np.float64)[:, None]
+def _volumes(spread: _Spread[tuple[Volume, Volume]], which: int) -> dict[str, Floats]:
+    """Of each row, (R,)."""
+    found = [pair[which] for pair in spread.found]
+    return {name: spread.each(map(attrgetter(name), found)) for name in TRAFFIC}

@@ -89,6 +89,7 @@ class Machine:
         most: Most machines; None for as many as the limit allows.
         spot: May be taken away.
         ram_bytes: Host memory of a machine; None where not told.
+        network_gbit: Between machines, all of one; None for that of the table's server with this card.
         date: Of the price.
         source: Of the price.
     """
@@ -101,6 +102,7 @@ class Machine:
     most: int | None = None
     spot: bool = False
     ram_bytes: int | None = None
+    network_gbit: float | None = None
     provider: str = ""
     region: str = ""
     date: str | None = None

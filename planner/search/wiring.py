@@ -78,7 +78,7 @@ class _Volumes(Wires):
 def card_links(gpu: Gpu, per_machine: int, links: Links, tables: Tables) -> CardLinks:
     """The links that the planner gives a card in machines of so many."""
     node = ln.node_of(gpu, tables)
-    domain = max(per_machine, node.scale_up_gpus) if node and ln.has_fabric(gpu) else per_machine
+    domain = ln.fast_domain(gpu, per_machine, node)
     peer, is_fabric = ln.peer_link(gpu, links)
     network = ln.network(links, per_machine, node)
     return CardLinks(domain, peer, "fabric" if is_fabric else "pcie", network, ln.host_link(gpu, links))

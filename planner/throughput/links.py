@@ -67,11 +67,53 @@ def _alike(one: Gpu, other: Gpu) -> bool:
     return (one.arch, one.form_factor) == (other.arch, other.form_factor)
 
 
+def fast_domain(gpu: Gpu, chassis: int, node: Node | None) -> int:
+    """Devices that reach each other without the network: a machine's, or a rack's where whole trays of it are joined.
+
+    A machine with a part of a server's cards is no door to the others: eight machines of one H100 each have eight
+    network cards between them and no NVLink.
+
+    Args:
+        gpu: The card.
+        chassis: Devices of one machine.
+        node: The server of the table that it is like.
+    """
+    if node is None or not has_fabric(gpu) or chassis % node.gpus_per_node:
+        return chassis
+    return max(chassis, node.scale_up_gpus)
+
+
 def network(links: Links, per_node: int, node: Node | None) -> float | None:
     """Node to node, per card: the user's rate of a whole node divided over its cards, else the table's."""
     if links.inter_node_gbit is not None:
         return links.inter_node_gbit * GB / BITS / per_node
     return None if node is None else node.nic_bytes_per_s
+
+
+def offered_gbit(provider: str, instance_type: str, gpu: Gpu, tables: Tables) -> float | None:
+    """Network of a machine that a cloud rents, where the table of servers names that very machine; else None."""
+    name = f"{provider} {instance_type}"
+    found = next((node for node in tables.nodes if node.name == name and node.gpu_id == gpu.id), None)
+    return None if found is None else found.nic_bytes_per_s_per_node * BITS / GB
+
+
+def joins(gpu: Gpu, per_machine: int, links: Links, tables: Tables) -> bool:
+    """Whether several machines make one job: something tells of the network between them.
+
+    Of a part of a server whose cards share a fabric nothing is known of the way to another part; nor does the table's
+    server, with all its network cards, stand for it.
+
+    Args:
+        gpu: The card.
+        per_machine: Devices of one machine.
+        links: What the question tells.
+        tables: Servers.
+    """
+    if links.inter_node_gbit is not None:
+        return True
+    node = node_of(gpu, tables)
+    part = has_fabric(gpu) and node is not None and per_machine < node.gpus_per_node
+    return not part and network(links, per_machine, node) is not None
 
 
 def all_reduce_s(amount_bytes: float, ranks: int, rate: float) -> float:

@@ -67,8 +67,7 @@ class Wires:
         hardware = plan.resolved.hardware
         node = ln.node_of(share.gpu, tables)
         chassis = hardware.devices_per_node or (node.gpus_per_node if node else hardware.num_devices)
-        domain = max(chassis, node.scale_up_gpus) if node and ln.has_fabric(share.gpu) else chassis
-        self.per_node = min(domain, hardware.num_devices)
+        self.per_node = min(ln.fast_domain(share.gpu, chassis, node), hardware.num_devices)
         self.peer, is_fabric = ln.peer_link(share.gpu, hardware.links)
         self.kind = "fabric" if is_fabric else "pcie"
         self.net = ln.network(hardware.links, chassis, node)

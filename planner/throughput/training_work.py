@@ -60,7 +60,7 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
     """
     scenario, model = plan.resolved, plan.model
     placed = place(scenario, model, tables)
-    shares = _one_per_stage(placed)
+    shares, place_of = _alike(_one_per_stage(placed))
     setups = [setup_for(share, scenario, model) for share in shares]
     loads = layer_loads(model)
     held = [_held(share, setup, model) for share, setup in zip(shares, setups, strict=True)]
@@ -73,7 +73,7 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
     def asks(stage: int) -> tuple[StepWork | None, Wires, tuple[Unknown, ...]]:
         share, setup, own = shares[stage], setups[stage], held[stage]
         wires = Wires(share, setup, plan, own, tables)
-        missing = _missing(share.gpu, setup) + wires.missing
+        missing = card_lacks(share.gpu, setup) + wires.missing
         if missing:
             return None, wires, missing
         first = stage_load(share, setup, model, loads, own.trained, scores=scores, again=False)
@@ -87,16 +87,19 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         if not unlike:
             times = [_micro_batch_s(found, tables) for found, _, _ in every if found is not None]
     slow = max(range(len(shares)), key=times.__getitem__)
+    every_s = sum(times[kind] for kind in place_of)
     share, setup = shares[slow], setups[slow]
     work, wires, missing = asks(slow)
     missing = unlike or missing
     if work is not None:
-        others = sum(times) / times[slow] - 1
+        others = every_s / times[slow] - 1
         work = None if missing else replace(work, bubble_frac=_bubble_frac(setup, others))
     counts = TrainingCounts(
         step_tokens=_step_tokens(setup, share),
         model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
-        hardware_flops=_hardware_flops(asked, setup, scenario.hardware.num_devices),
+        hardware_flops=_hardware_flops(
+            [asked[kind] for kind in place_of], setup, scenario.hardware.num_devices
+        ),
         cards=scenario.hardware.num_devices,
         peak=_mean_peak(placed, low_format(setup) or compute_format(setup)),
         network_bytes=_network_bytes(work, wires),
@@ -125,6 +128,22 @@ def _one_per_stage(shares: Sequence[Share]) -> list[Share]:
         if known is None or (share.gpu.flops.fp16 or 0.0) < (known.gpu.flops.fp16 or 0.0):
             slowest[share.stage] = share
     return [slowest[stage] for stage in sorted(slowest)]
+
+
+def _alike(shares: Sequence[Share]) -> tuple[list[Share], list[int]]:
+    """One share of each kind of stage, and every stage's kind: equal layers on equal cards do the same."""
+    kinds: dict[tuple[object, ...], int] = {}
+    first: list[Share] = []
+    place_of = []
+    for share in shares:
+        layers = tuple(map(id, share.layers)), tuple(map(id, share.encoder_layers))
+        ends = share.holds_embedding, share.holds_head
+        key = (id(share.gpu), *layers, *ends, share.tensor, share.data, share.context, share.shard)
+        if key not in kinds:
+            kinds[key] = len(first)
+            first.append(share)
+        place_of.append(kinds[key])
+    return first, place_of
 
 
 def _mean_peak(shares: Sequence[Share], dtype: str) -> float | None:
@@ -167,7 +186,8 @@ def _network_bytes(work: StepWork | None, wires: Wires) -> float:
     return (each * work.micro_batches + work.once_network_s) * wires.net
 
 
-def _missing(gpu: Gpu, setup: Setup) -> tuple[Unknown, ...]:
+def card_lacks(gpu: Gpu, setup: Setup) -> tuple[Unknown, ...]:
+    """What the tables don't say of a card, of all that its rates in a job's formats come from."""
     found = [
         Unknown(code="no_peak_rate", gpu_id=gpu.id, params=(("dtype", dtype),))
         for dtype in (compute_format(setup), low_format(setup))
@@ -192,7 +212,6 @@ def _work(
     load, first = loads
     wire, whose = wires.in_the_way()
     each, once = wires.states()
-    dtype, low_dtype = compute_format(setup), low_format(setup)
     host_s, host_optimizer, disk = _offloaded(share, setup, wires)
     return StepWork(
         full_flops=load.full,
@@ -206,14 +225,8 @@ def _work(
         again_attention_flops=load.attention - first.attention,
         again_moved_bytes=load.moved_bytes - first.moved_bytes,
         eager_frac=_eager_frac(setup, version),
-        is_hopper_up=float(
-            (gpu.compute_capability or (0, 0)) >= (9, 0) and not _named(version, OWN_ATTENTION)
-        ),
+        **of_card(gpu, setup, version),
         layer_passes=load.layer_passes,
-        peak=(peak_flops(gpu, dtype) or 1.0) * _clock(gpu),
-        low_peak=((peak_flops(gpu, low_dtype) if low_dtype else None) or 1.0) * _clock(gpu),
-        power_w=gpu.tdp_w or 1.0,
-        bandwidth=gpu.bandwidth_bytes_per_s or 1.0,
         micro_batches=accumulation,
         bubble_frac=0.0,
         fabric_s=wire.fabric,
@@ -237,6 +250,19 @@ def _work(
         expert_frac=whose.expert,
         stage_frac=whose.pipeline,
     )
+
+
+def of_card(gpu: Gpu, setup: Setup, version: str | None) -> dict[str, float]:
+    """The numbers of a step's work that follow from the card and the formats; its rates are known (`card_lacks`)."""
+    dtype, low_dtype = compute_format(setup), low_format(setup)
+    is_hopper_up = (gpu.compute_capability or (0, 0)) >= (9, 0) and not _named(version, OWN_ATTENTION)
+    return {
+        "peak": (peak_flops(gpu, dtype) or 1.0) * _clock(gpu),
+        "low_peak": ((peak_flops(gpu, low_dtype) if low_dtype else None) or 1.0) * _clock(gpu),
+        "power_w": gpu.tdp_w or 1.0,
+        "bandwidth": gpu.bandwidth_bytes_per_s or 1.0,
+        "is_hopper_up": float(is_hopper_up),
+    }
 
 
 def _clock(gpu: Gpu) -> float:

@@ -19,7 +19,7 @@ from ui.cost import rows as rows_module
 from ui.cost.choice import Filter, Show
 from ui.cost.layout import Layout, Rented, as_asked, layout_of, ways_to_rent
 from ui.cost.quotes import Kind, Quote, quotes
-from ui.cost.replans import Fit, Refusal, Replans, on_cards
+from ui.cost.replans import Fit, Machines, Refusal, Replans, on_cards, replans
 from ui.cost.rows import Reason, Row, Status, row_of, rows_of, table_rows
 from ui.document import canonical, get, put, put_all
 from ui.examples import STORIES, default_document, story_document
@@ -219,13 +219,46 @@ def test_a_question_moves_to_other_cards_with_its_division() -> None:
     assert moved["training"] == document["training"]
 
 
+def test_machines_of_one_card_have_their_network_between_the_cards() -> None:
+    document = put_all(
+        story_document("llama-7b-full-four-3090"),
+        {"hardware.devices": [{"gpu": "h100-sxm-80gb", "count": 8}], "parallel.data": None},
+    )
+    apart, together = put_to(
+        document,
+        quote(gpu_id="l40s-48gb", cards=1, usd_per_hour=1.0),
+        quote(gpu_id="l40s-48gb", cards=8, usd_per_hour=8.0),
+    )
+    assert apart.fit is not None
+    assert together.fit is not None
+    assert apart.fit.rate is not None
+    assert together.fit.rate is not None
+    assert apart.fit.rate.tokens_per_s < together.fit.rate.tokens_per_s
+
+
+def test_parts_of_servers_that_nothing_joins_have_no_speed() -> None:
+    document = put_all(
+        story_document("llama-7b-full-four-3090"),
+        {"hardware.devices": [{"gpu": "h100-sxm-80gb", "count": 8}], "parallel.data": None},
+    )
+    planned_on = replans(document)
+    alone = planned_on.on("h100-sxm-80gb", 4, Machines(devices=1, joined=False))
+    whole = planned_on.on("h100-sxm-80gb", 4, Machines(devices=8))
+    assert isinstance(alone, Fit)
+    assert isinstance(whole, Fit)
+    assert alone.rate is None
+    assert whole.rate is not None
+    assert alone.headroom_bytes == whole.headroom_bytes
+
+
 def test_equal_cards_in_equal_number_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[str, int, int | None, float | None]] = []
     real = replans_module._plan
 
     def counted(scenario: object) -> Plan:
-        (device,) = scenario.hardware.devices  # type: ignore[attr-defined]
-        seen.append((device.gpu, device.count))
+        hardware = scenario.hardware  # type: ignore[attr-defined]
+        (device,) = hardware.devices
+        seen.append((device.gpu, device.count, hardware.devices_per_node, hardware.links.inter_node_gbit))
         return real(scenario)  # type: ignore[arg-type]
 
     monkeypatch.setattr(replans_module, "_plan", counted)

@@ -64,6 +64,24 @@ class Refusal:
     issue: Issue
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What a number of cards sit in.
+
+    Attributes:
+        devices: Of one machine; None where all are in one.
+        network_gbit: Between machines, all of one; None for that of the table's server with such cards.
+        joined: Whether anything is known of the way from one to another; without it a job over several has no speed.
+    """
+
+    devices: int | None = None
+    network_gbit: float | None = None
+    joined: bool = True
+
+
+ONE_MACHINE: Final = Machines()
+
+
 class Replans:
     """One question on any cards. Answers are remembered, so equal cards in equal number are planned once.
 
@@ -73,7 +91,7 @@ class Replans:
 
     def __init__(self, text: str) -> None:
         self._document: Document = loads(text)
-        self._known: dict[tuple[str, int], Fit | Refusal] = {}
+        self._known: dict[tuple[str, int, Machines], Fit | Refusal] = {}
         self.planned = 0
 
     @property
@@ -81,11 +99,18 @@ class Replans:
         """Cards that the question describes."""
         return described_gpus(self._document)
 
-    def on(self, gpu_id: str, devices: int) -> Fit | Refusal:
-        """The job on `devices` of one card, as the runtime counts them."""
-        key = (gpu_id, devices)
+    def on(self, gpu_id: str, devices: int, machines: Machines = ONE_MACHINE) -> Fit | Refusal:
+        """The job on `devices` of one card, as the runtime counts them.
+
+        Args:
+            gpu_id: The card.
+            devices: How many.
+            machines: What they sit in.
+        """
+        several = machines.devices is not None and machines.devices < devices
+        key = (gpu_id, devices, machines if several else ONE_MACHINE)
         if key not in self._known:
-            self._known[key] = _planned(on_cards(self._document, gpu_id, devices))
+            self._known[key] = _planned(on_cards(self._document, *key), key[2])
             self.planned += 1
         return self._known[key]
 
@@ -100,7 +125,7 @@ def _replans(text: str) -> Replans:
     return Replans(text)
 
 
-def on_cards(document: Document, gpu_id: str, devices: int) -> Document:
+def on_cards(document: Document, gpu_id: str, devices: int, machines: Machines = ONE_MACHINE) -> Document:
     """The question on equal cards: divided as it is, in as many copies as there is room for.
 
     What belongs to the cards of the open question (readings of their memory, links, nodes, host) is left out;
@@ -109,17 +134,21 @@ def on_cards(document: Document, gpu_id: str, devices: int) -> Document:
     margin = get(document, "hardware.margin_frac")
     card = described_cards(document).get(gpu_id)
     row = {"gpu": gpu_id, "count": devices} | ({} if card is None else {"card": card})
-    hardware = {"devices": [row]}
+    hardware: Document = {"devices": [row]}
+    if machines.devices is not None:
+        hardware["devices_per_node"] = machines.devices
+    if machines.network_gbit is not None:
+        hardware["links"] = {"inter_node_gbit": machines.network_gbit}
     kept = {} if margin is None else {"margin_frac": margin}
     return put_all(document, {"hardware": hardware | kept, "parallel.data": None})
 
 
-def _planned(document: Document) -> Fit | Refusal:
+def _planned(document: Document, machines: Machines) -> Fit | Refusal:
     scenario, issues = parse_scenario(document)
     if scenario is None:
         return Refusal(issue=issues[0])
     try:
-        return _fit(_plan(scenario))
+        return _fit(_plan(scenario), timed=machines.joined)
     except ScenarioError as error:
         errors = [issue for issue in error.issues if issue.severity is Severity.ERROR]
         return Refusal(issue=(errors or list(error.issues))[0])
@@ -142,7 +171,7 @@ def _plan(scenario: Scenario) -> Plan:
     return plan(scenario, answers.tables())
 
 
-def _fit(answer: Plan) -> Fit:
+def _fit(answer: Plan, *, timed: bool) -> Fit:
     worst = answer.worst
     sizes = worst.ledger.by_category(worst.peak_phase)
     return Fit(
@@ -151,5 +180,5 @@ def _fit(answer: Plan) -> Fit:
         headroom_bytes=worst.headroom_bytes,
         largest=max(sizes, key=lambda category: sizes[category], default=Category.WEIGHTS),
         lacks=next((issue for issue in answer.issues if issue.code in CARD_LACKS), None),
-        rate=rate_of(answer),
+        rate=rate_of(answer) if timed else None,
     )

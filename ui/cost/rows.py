@@ -11,11 +11,14 @@ from planner.cost.run_cost import usd_per_million_tokens
 from planner.hardware import Gpu
 from planner.issues import Issue
 from planner.plan_types import Plan, Verdict
+from planner.scenario import Links
+from planner.search.rigs import IN_ONE_MACHINE
+from planner.throughput import links
 from planner.units import ceil_div
 from ui import answers
 from ui.cost.layout import Layout, Rented, as_asked, layout_of, ways_to_rent
 from ui.cost.quotes import Quote, quotes
-from ui.cost.replans import Fit, Refusal, Replans, replans
+from ui.cost.replans import Fit, Machines, Refusal, Replans, replans
 from ui.document import Document, canonical
 
 OWN_STACK: Final = frozenset({"AWS", "Google"})
@@ -137,7 +140,7 @@ def row_of(quote: Quote, gpu: Gpu | None, layout: Layout, planned: Replans) -> R
     ways = (as_asked(layout),) if quote.per_card else ways_to_rent(layout, devices)
     if not ways:
         return Row(quote=quote, gpu=gpu, status=Status.REFUSED, reason=Reason.TENSOR, needs=layout.tensor)
-    found = [_on(quote, gpu, way, planned) for way in ways]
+    found = [_on(quote, gpu, way, planned, layout) for way in ways]
     judged = [row for row in found if row.status in BEST_FIRST]
     return min(judged, key=_badness) if judged else found[0]
 
@@ -148,8 +151,18 @@ def _badness(row: Row) -> tuple[int, int]:
     return BEST_FIRST.index(row.status), -(short or 0)
 
 
-def _on(quote: Quote, gpu: Gpu, way: Rented, planned: Replans) -> Row:
-    fit = planned.on(gpu.id, way.used)
+def _machines(quote: Quote, gpu: Gpu, way: Rented, layout: Layout) -> Machines:
+    """What the cards of an offer sit in; cards at a price each are taken to sit in machines of eight."""
+    devices = IN_ONE_MACHINE if way.instances is None else way.paid // way.instances
+    used = max(layout.tensor, devices - devices % layout.tensor)
+    tables = answers.tables()
+    gbit = links.offered_gbit(quote.provider, quote.name, gpu, tables)
+    joined = links.joins(gpu, devices, Links(inter_node_gbit=gbit), tables)
+    return Machines(devices=used, network_gbit=gbit, joined=joined)
+
+
+def _on(quote: Quote, gpu: Gpu, way: Rented, planned: Replans, layout: Layout) -> Row:
+    fit = planned.on(gpu.id, way.used, _machines(quote, gpu, way, layout))
     if isinstance(fit, Refusal):
         return Row(
             quote=quote, gpu=gpu, status=Status.REFUSED, reason=Reason.LAYOUT, issue=fit.issue, rented=way

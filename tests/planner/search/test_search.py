@@ -5,12 +5,14 @@ from datetime import date
 
 import pytest
 
+from planner.estimate import plan
 from planner.hardware import Offer
 from planner.search.find import frontier, search
 from planner.search.offers import PER_GPU, left_out, machine_of, machines_of
 from planner.search.rigs import IN_ONE_MACHINE, owned, rents
 from planner.search.space import variants
 from planner.search.types import SAME_RESULT, Fails, Found, Limits, Technique
+from planner.throughput.training_speed import training_speed
 from planner.validation import model_for
 from tests.planner.search.questions import LLAMA_8B, LLAMA_70B, TABLES, machine, question
 
@@ -265,6 +267,23 @@ def test_parts_of_a_server_and_cards_without_a_network_are_not_joined() -> None:
     whole = rents(H100, 64, links, TABLES)
     assert [one.count for one in whole] == [1, 2, 4, 8]
     assert [one.usd_per_hour for one in whole] == [24.0, 48.0, 96.0, 192.0]
+
+
+def test_a_machine_of_the_table_brings_its_own_network_into_the_plan() -> None:
+    listed = machine("a100-sxm-40gb", 8, network_gbit=400.0)
+    links = question().hardware.links
+    (one, two) = rents(listed, 16, links, TABLES)
+    assert one.rig.network_gbit is None
+    assert two.rig.network_gbit == 400
+    assert two.rig.links.network == pytest.approx(400e9 / 8 / 8)
+    found = search(question(), [listed], TABLES, Limits(most_cards=16)).found
+    assert {plan.devices: plan.choice.scenario.hardware.links.inter_node_gbit for plan in found} == {
+        8: None,
+        16: 400,
+    }
+    for plan_found in found:
+        again = training_speed(plan(plan_found.choice.scenario, TABLES), TABLES)
+        assert again.step_time_s == pytest.approx(plan_found.step_time_s)
 
 
 def test_cards_at_a_price_each_sit_in_eights() -> None:

@@ -44,3 +44,34 @@ def test_a_named_network_is_divided_over_the_cards() -> None:
     assert node is not None
     assert ln.network(Links(), 8, node) == node.nic_bytes_per_s
     assert ln.network(Links(), 8, None) is None
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "machine", "domain"),
+    [
+        ("h100-sxm-80gb", 8, 8),
+        ("h100-sxm-80gb", 1, 1),
+        ("h100-sxm-80gb", 4, 4),
+        ("gb200-nvl72-186gb", 4, 72),
+        ("gb200-nvl72-186gb", 1, 1),
+        ("l40s-48gb", 8, 8),
+        ("l40s-48gb", 1, 1),
+    ],
+)
+def test_only_whole_trays_of_a_rack_share_its_fabric(gpu_id: str, machine: int, domain: int) -> None:
+    gpu = TABLES.gpus[gpu_id]
+    assert ln.fast_domain(gpu, machine, ln.node_of(gpu, TABLES)) == domain
+
+
+def test_a_machine_that_the_table_of_servers_names_has_its_own_network() -> None:
+    gpu = TABLES.gpus["a100-sxm-40gb"]
+    assert ln.offered_gbit("AWS", "p4d.24xlarge", gpu, TABLES) == pytest.approx(400)
+    assert ln.offered_gbit("AWS", "p4d.24xlarge", TABLES.gpus["a100-sxm-80gb"], TABLES) is None
+    assert ln.offered_gbit("Lambda", "gpu_8x_a100", gpu, TABLES) is None
+
+
+def test_parts_of_a_server_are_joined_by_what_the_question_tells_alone() -> None:
+    gpu = TABLES.gpus["h100-sxm-80gb"]
+    assert ln.joins(gpu, 8, Links(), TABLES)
+    assert not ln.joins(gpu, 1, Links(), TABLES)
+    assert ln.joins(gpu, 1, Links(inter_node_gbit=100), TABLES)

@@ -60,6 +60,15 @@ def test_tensor_parallelism_over_pcie_costs_more_than_over_the_fabric() -> None:
     assert part(pcie, "tensor_parallel") > 3 * part(fabric, "tensor_parallel") > 0
 
 
+def test_machines_of_one_card_each_have_no_fabric_between_them() -> None:
+    one = speed(parallel={"tensor": 8})
+    apart = speed(parallel={"tensor": 8}, hardware={"devices_per_node": 1})
+    assert one.network_bytes == 0
+    assert apart.network_bytes is not None
+    assert apart.network_bytes > 0
+    assert part(apart, "tensor_parallel") > 3 * part(one, "tensor_parallel")
+
+
 def test_a_slow_network_shows_in_the_waiting() -> None:
     fast, slow = (
         speed(cards=64, parallel={"sharding": "fsdp"}, hardware={"links": {"inter_node_gbit": rate}})
