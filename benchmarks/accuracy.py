@@ -5,7 +5,7 @@ import json
 
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import load_tables
-from planner.cli_score import score_lines
+from planner.cli.score import score_lines
 from planner.predict import predictor
 from planner.score import as_json, score
 

@@ -9,11 +9,11 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from planner.cli_search import add_options as add_search_options
+from planner.cli.parser import Command, command_parser
 from planner.units import MIB
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], Iterable[str]] = options.command
+    options = command_parser(COMMANDS).parse_args(arguments)
+    command: Command = options.command
     try:
         for text in command(options):
             print(text)
@@ -66,85 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m planner", description="How much GPU memory a model and a technique need."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, command: Callable[[argparse.Namespace], Iterable[str]], text: str
-    ) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=command)
-        return sub
-
-    plan = add("plan", _plan, "Answer a scenario file.")
-    plan.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
-    plan.add_argument("--json", action="store_true", help="the whole plan, every entry of every ledger")
-    for name, text in (
-        ("layouts", "Lay a training job out over unequal cards; the fastest that fits is searched."),
-        ("elastic", "Plan a training job on more and fewer data-parallel workers."),
-        ("trial", "Plan an eighth of a training job with the same load on each card."),
-    ):
-        sub = add(name, _cards_question, text)
-        sub.set_defaults(topic=name)
-        sub.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
-        sub.add_argument("--json", action="store_true", help="the scenario it comes to (layouts, trial)")
-    curve = add("budget", _budget, "Trade memory for operations done again, by a compiler's memory budget.")
-    curve.add_argument("file", metavar="FILE", help="a training scenario (JSON); - reads standard input")
-    curve.add_argument("--json", action="store_true", help="every point, sizes in bytes")
-    add("schema", _schema, "Print the JSON schema of a scenario.")
-    models = add("models", _models, "List the models of the catalog.")
-    models.add_argument(
-        "filter", nargs="?", default="", metavar="FILTER", help="part of an id or a model type"
-    )
-    found = add("model", _model, "Read config and true sizes of a model: from the Hub, a folder or a file.")
-    found.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="org/name, org/name:Q4_K_M, an address on the Hub, a folder or a file",
-    )
-    found.add_argument("--json", action="store_true", help="the model block of a scenario")
-    found.add_argument("--onto", metavar="FILE", help="the scenario in that file, with this model")
-    gpus = add("gpus", _gpus, "List the GPUs of the table.")
-    gpus.add_argument("filter", nargs="?", default="", metavar="FILTER", help="part of an id or a name")
-    score = add("score", _score, "Hold plans against measurement records.")
-    score.add_argument("files", nargs="+", metavar="FILE", help="records, one JSON object a line")
-    score.add_argument("--json", action="store_true", help="every row, what has no answer, and the summary")
-    link = add("link", _link, "Print the share link text of a scenario file.")
-    link.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
-    told = add("diagnose", _diagnose, "Say why a run failed, from its message or log.")
-    told.add_argument("file", metavar="FILE", help="a message or a log of any length; - reads standard input")
-    told.add_argument("--scenario", metavar="FILE", help="the question that was run, to name the tensor")
-    told.add_argument("--json", action="store_true", help="everything that was found, sizes in bytes")
-    told = add("claims", _claims, "Hold what people say about GPU memory against the planner.")
-    told.add_argument("rows", nargs="*", metavar="ID", help="rows such as g7; left out: all")
-    told.add_argument("--scenario", metavar="FILE", help="a question: rules of thumb on its plan")
-    told.add_argument(
-        "--json", action="store_true", help="claims and rules with their working, sizes in bytes"
-    )
-    out = add("export", _export, "Print a plan as a file of another program.")
-    out.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
-    out.add_argument(
-        "--format", metavar="NAME", help="which program; left out: lists what this plan can have"
-    )
-    add_search_options(add("search", _search, "Find the best plan of a job over all offers."))
-    taken = add("import", _import, "Print the scenario that a file or command line of another program makes.")
-    taken.add_argument(
-        "file", metavar="FILE", help="JSON, YAML, Python or a command line; - reads standard input"
-    )
-    taken.add_argument("--onto", metavar="FILE", help="the question that keeps what the file does not say")
-    taken.add_argument("--format", metavar="NAME", help="which program it is for; left out: found out")
-    taken.add_argument("--model", metavar="ID", help="the model, where the file names none")
-    taken.add_argument("--gpu", metavar="ID", help="the card, where no question is given")
-    return parser
-
-
 def _plan(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_advice import advice_document, advice_lines, advice_on  # noqa: PLC0415
-    from planner.cli_speed import speed_document, speed_lines, speed_of  # noqa: PLC0415
+    from planner.cli.advice import advice_document, advice_lines, advice_on  # noqa: PLC0415
+    from planner.cli.speed import speed_document, speed_lines, speed_of  # noqa: PLC0415
 
     answer, tables = _planned(options.file), load_tables()
     found, speed = advice_on(answer, tables), speed_of(answer, tables)
@@ -153,14 +78,14 @@ def _plan(options: argparse.Namespace) -> Iterable[str]:
 
         document = plan_document(answer) | {"speed": speed_document(speed), "advice": advice_document(found)}
         return [json.dumps(document, indent=2, ensure_ascii=False)]
-    from planner.cli_report import plan_lines  # noqa: PLC0415
+    from planner.cli.report import plan_lines  # noqa: PLC0415
 
     return [*plan_lines(answer), *speed_lines(answer, speed, tables), *advice_lines(answer, found)]
 
 
 def _cards_question(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_layouts import card_lines  # noqa: PLC0415
+    from planner.cli.layouts import card_lines  # noqa: PLC0415
     from planner.issues import ScenarioError  # noqa: PLC0415
 
     plan = None if options.topic == "layouts" else _planned(options.file)
@@ -173,7 +98,7 @@ def _cards_question(options: argparse.Namespace) -> Iterable[str]:
 
 def _budget(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_budget import budget_lines  # noqa: PLC0415
+    from planner.cli.budget import budget_lines  # noqa: PLC0415
 
     answer = _planned(options.file)
     if not answer.resolved.is_training:
@@ -191,7 +116,7 @@ def _schema(_: argparse.Namespace) -> Iterable[str]:
 
 def _models(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_report import table  # noqa: PLC0415
+    from planner.cli.report import table  # noqa: PLC0415
 
     wanted = options.filter.casefold()
     models = load_tables().models
@@ -213,7 +138,7 @@ def _model(options: argparse.Namespace) -> Iterable[str]:
     from datetime import UTC, datetime  # noqa: PLC0415
 
     from hardware_db.checkpoint import CheckpointError, model_document, read_checkpoint  # noqa: PLC0415
-    from planner.cli_model import model_lines, refused  # noqa: PLC0415
+    from planner.cli.model import model_lines, refused  # noqa: PLC0415
     from planner.scenario import to_document  # noqa: PLC0415
     from planner.validation import parse_scenario  # noqa: PLC0415
 
@@ -236,7 +161,7 @@ def _model(options: argparse.Namespace) -> Iterable[str]:
 
 def _gpus(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_report import gib_text, table  # noqa: PLC0415
+    from planner.cli.report import gib_text, table  # noqa: PLC0415
 
     wanted = options.filter.casefold()
     gpus = load_tables().gpus
@@ -260,7 +185,7 @@ def _score(options: argparse.Namespace) -> Iterable[str]:
     result = score(records, predictor(load_tables()))
     if options.json:
         return [json.dumps(as_json(result), indent=1, ensure_ascii=False)]
-    from planner.cli_score import score_lines  # noqa: PLC0415
+    from planner.cli.score import score_lines  # noqa: PLC0415
 
     return score_lines(result)
 
@@ -303,7 +228,7 @@ def _diagnose(options: argparse.Namespace) -> Iterable[str]:
         from planner.diagnose.document import as_json  # noqa: PLC0415
 
         return [json.dumps(as_json(found), indent=2, ensure_ascii=False)]
-    from planner.cli_diagnose import diagnosis_lines, waiting_lines  # noqa: PLC0415
+    from planner.cli.diagnose import diagnosis_lines, waiting_lines  # noqa: PLC0415
 
     if plan is None:
         return diagnosis_lines(found)
@@ -314,7 +239,7 @@ def _diagnose(options: argparse.Namespace) -> Iterable[str]:
 
 def _claims(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_claims import chosen, claim_lines, document, rule_lines  # noqa: PLC0415
+    from planner.cli.claims import chosen, claim_lines, document, rule_lines  # noqa: PLC0415
 
     try:
         names = chosen(options.rows)
@@ -330,36 +255,14 @@ def _claims(options: argparse.Namespace) -> Iterable[str]:
     return [*claim_lines(names, tables), *rules]
 
 
-def _planned(name: str) -> "Plan":
-    from hardware_db import load_tables  # noqa: PLC0415
-    from planner.estimate import plan  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
-
-    try:
-        return plan(read_scenario(name), load_tables())
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
-
-
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    while block := stream.read(MIB):
-        yield block
-
-
 def _export(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_files import export_lines, refused_export, report_words  # noqa: PLC0415
-    from planner.estimate import plan  # noqa: PLC0415
+    from planner.cli.files import export_lines, refused_export, report_words  # noqa: PLC0415
     from planner.exports.catalog import REPORT, export, offered  # noqa: PLC0415
     from planner.exports.report import report  # noqa: PLC0415
     from planner.exports.types import ExportRefusedError  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
 
-    tables = load_tables()
-    try:
-        answer = plan(read_scenario(options.file), tables)
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
+    answer, tables = _planned(options.file), load_tables()
     if options.format is None:
         files, refused = offered(answer, tables)
         names = [
@@ -379,7 +282,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _import(options: argparse.Namespace) -> Iterable[str]:
-    from planner.cli_files import import_lines, refused_import  # noqa: PLC0415
+    from planner.cli.files import import_lines, refused_import  # noqa: PLC0415
     from planner.imports import FORMATS, ImportRefusedError, import_text  # noqa: PLC0415
     from planner.scenario import to_document  # noqa: PLC0415
     from planner.validation import parse_scenario  # noqa: PLC0415
@@ -405,7 +308,7 @@ def _search(options: argparse.Namespace) -> Iterable[str]:
     from datetime import UTC, datetime  # noqa: PLC0415
 
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli_search import reply_lines  # noqa: PLC0415
+    from planner.cli.search import reply_lines  # noqa: PLC0415
     from planner.issues import ScenarioError  # noqa: PLC0415
 
     question = read_scenario(options.file)
@@ -421,6 +324,22 @@ def _empty(gpu: str | None) -> dict[str, Any]:
     """A question about nothing yet: what a file is read onto where no other is given."""
     devices = [{"gpu": gpu or "unknown", "count": 1}]
     return {"version": 1, "task": "full", "model": {}, "hardware": {"devices": devices}}
+
+
+def _planned(name: str) -> "Plan":
+    from hardware_db import load_tables  # noqa: PLC0415
+    from planner.estimate import plan  # noqa: PLC0415
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    try:
+        return plan(read_scenario(name), load_tables())
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    while block := stream.read(MIB):
+        yield block
 
 
 def read_scenario(name: str) -> "Scenario":
@@ -442,7 +361,7 @@ def read_scenario(name: str) -> "Scenario":
 
 def bad_scenario(issues: "Iterable[Issue]") -> InputError:
     """Issues as the lines of an input error."""
-    from planner.cli_text import line  # noqa: PLC0415
+    from planner.cli.words import line  # noqa: PLC0415
 
     return InputError(*(line(issue) for issue in issues))
 
@@ -467,6 +386,26 @@ def _file(path: Path) -> bytes:
 
 def _count(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "-"
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "plan": _plan,
+    "layouts": _cards_question,
+    "elastic": _cards_question,
+    "trial": _cards_question,
+    "budget": _budget,
+    "schema": _schema,
+    "models": _models,
+    "model": _model,
+    "gpus": _gpus,
+    "score": _score,
+    "link": _link,
+    "diagnose": _diagnose,
+    "claims": _claims,
+    "export": _export,
+    "search": _search,
+    "import": _import,
+}
 
 
 if __name__ == "__main__":

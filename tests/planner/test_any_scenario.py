@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hardware_db import load_tables
 from planner.checks.codes import CODES
 from planner.checks.job import BOTH, SERVERS, TRAINERS
-from planner.cli_report import plan_lines
-from planner.cli_text import line
+from planner.cli.report import plan_lines
+from planner.cli.words import line
 from planner.estimate import plan
 from planner.issues import Issue, ScenarioError, Severity
 from planner.plan_json import plan_document

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hardware_db import load_tables
 from planner.checks.codes import CODES, make
-from planner.cli_text import sentence
+from planner.cli.words import sentence
 from planner.issues import Issue, ScenarioError, Severity
 from planner.model import model_from_config
 from planner.resolve import resolve
@@ -695,7 +695,7 @@ def test_every_code_in_the_sources_is_in_the_table_and_used() -> None:
     text = "".join(
         path.read_text(encoding="utf-8")
         for path in sorted((ROOT / "planner").rglob("*.py"))
-        if path.name not in ("codes.py", "cli_text.py")
+        if path.name not in ("codes.py", "words.py")
     )
     unused = [code for code in CODES if f'"{code}"' not in text]
     assert unused == []

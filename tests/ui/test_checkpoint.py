@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from hardware_db.checkpoint.found import CODES
-from planner.cli_model import REFUSED
+from planner.cli.model import REFUSED
 from tests.hardware_db.checkpoint.written import write_gguf
 from tests.ui.conftest import checked, headline, html
 from tests.ui.test_config import GOOD

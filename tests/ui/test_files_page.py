@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hardware_db import load_tables
-from planner.cli_files import REFUSED_EXPORTS, REFUSED_IMPORTS, REMARKS
+from planner.cli.files import REFUSED_EXPORTS, REFUSED_IMPORTS, REMARKS
 from planner.exports.catalog import TARGETS, offered
 from planner.exports.report import COLUMNS, HEADINGS, report
 from planner.imports import FORMATS, REASONS, ImportRefusedError, Remark, import_text

@@ -9,7 +9,7 @@ from hardware_db import load_tables
 from planner.advise import Change, Outcome, advise, first_that_fits
 from planner.advise.advice import ORDER, missing_bytes, seconds_per_token
 from planner.advise.change import change, together
-from planner.cli_advice import WHAT, advice_lines, advice_on, what
+from planner.cli.advice import WHAT, advice_lines, advice_on, what
 from planner.document import Document
 from planner.estimate import plan
 from planner.issues import ScenarioError

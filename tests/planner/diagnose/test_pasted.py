@@ -9,7 +9,7 @@ import pytest
 
 import run
 from hardware_db import load_tables
-from planner.cli_diagnose import diagnosis_lines
+from planner.cli.diagnose import diagnosis_lines
 from planner.diagnose import diagnose
 from planner.diagnose.causes import Cause
 from planner.estimate import plan

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hardware_db import load_tables
-from planner.cli_files import REMARKS, export_lines, refused_export
+from planner.cli.files import REMARKS, export_lines, refused_export
 from planner.estimate import plan
 from planner.exports.catalog import offered, read_back
 from planner.issues import ScenarioError

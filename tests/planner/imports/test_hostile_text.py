@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_db import load_tables
-from planner.cli_files import REASONS as SENTENCES
-from planner.cli_files import REFUSED_IMPORTS, import_lines, refused_import
+from planner.cli.files import REASONS as SENTENCES
+from planner.cli.files import REFUSED_IMPORTS, import_lines, refused_import
 from planner.exports.catalog import READ_BY, export, offered
 from planner.imports import FORMATS, REASONS, ImportRefusedError, import_text
 from planner.yaml_text import LONGEST_YAML, MOST_NODES, TextError, read_json, read_yaml, write_yaml

@@ -9,7 +9,7 @@ import pytest
 
 import run
 from planner.__main__ import main
-from planner.cli_files import REFUSED_EXPORTS, REMARKS, REPORT
+from planner.cli.files import REFUSED_EXPORTS, REMARKS, REPORT
 from planner.exports.catalog import TARGETS
 from planner.exports.report import COLUMNS, HEADINGS, plain
 

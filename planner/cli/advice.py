@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from planner import cli_text
 from planner.advise import Change, Outcome, advise
-from planner.cli_report import table
+from planner.cli import words
+from planner.cli.report import table
 from planner.document import Document
 from planner.estimate import plan as planned
 from planner.hardware import Tables
@@ -94,7 +94,7 @@ def advice_lines(plan: Plan, found: Iterable[Outcome]) -> Iterator[str]:
 def _row(outcome: Outcome) -> list[str]:
     headroom = outcome.plan.worst.headroom_bytes
     left = "" if headroom is None else f", {gib(headroom):+.1f} GiB"
-    verdict = cli_text.VERDICTS[outcome.plan.verdict].lower()
+    verdict = words.VERDICTS[outcome.plan.verdict].lower()
     return [
         what(outcome.change),
         f"{gib(outcome.delta_bytes):+.1f}",

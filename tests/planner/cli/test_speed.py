@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from planner.__main__ import main
-from planner.cli_speed import LACKING, NAMES, speed_lines, speed_of
+from planner.cli.speed import LACKING, NAMES, speed_lines, speed_of
 from tests.planner.throughput.cases import TABLES, made, serving, training
 from ui.charts.step_time import KINDS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_a_step_is_told_with_band_rate_and_parts() -> None:

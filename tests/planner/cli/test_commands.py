@@ -10,8 +10,8 @@ import pytest
 
 from planner.__main__ import main
 from planner.checks.codes import CODES
-from planner.cli_diagnose import CAUSES, IDENTITIES
-from planner.cli_text import CATEGORIES, PHASES, SENTENCES, VERDICTS, names_in, sentence
+from planner.cli.diagnose import CAUSES, IDENTITIES
+from planner.cli.words import CATEGORIES, PHASES, SENTENCES, VERDICTS, names_in, sentence
 from planner.diagnose.causes import Cause
 from planner.diagnose.layers import Identity
 from planner.issues import Issue
@@ -20,7 +20,7 @@ from planner.plan_types import Verdict
 from planner.scenario import json_schema
 from tests.hardware_db.checkpoint.written import write_gguf
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
 TRAINING = ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json"
 

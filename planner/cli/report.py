@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from planner import cli_text
+from planner.cli import words
 from planner.issues import Severity
 from planner.ledger import Category
 from planner.plan_types import DevicePlan, Plan, ServingAnswer
@@ -55,12 +55,12 @@ def _verdict(plan: Plan) -> str:
     worst = plan.worst
     where = f"device {_span(worst.indices)} ({worst.gpu_name})"
     need = f"{where} needs {gib_text(worst.peak_bytes)}"
-    phase = cli_text.PHASES.get(worst.peak_phase, worst.peak_phase)
+    phase = words.PHASES.get(worst.peak_phase, worst.peak_phase)
     if worst.usable_bytes is None:
-        return f"{cli_text.VERDICTS[plan.verdict]}: {need} GiB {phase}; how much it has is not known."
+        return f"{words.VERDICTS[plan.verdict]}: {need} GiB {phase}; how much it has is not known."
     room = worst.usable_bytes - worst.peak_bytes
     rest = f"{gib_text(room)} GiB to spare" if room >= 0 else f"{gib_text(-room)} GiB short"
-    return f"{cli_text.VERDICTS[plan.verdict]}: {need} of {gib_text(worst.usable_bytes)} GiB {phase}, {rest}."
+    return f"{words.VERDICTS[plan.verdict]}: {need} of {gib_text(worst.usable_bytes)} GiB {phase}, {rest}."
 
 
 def _span(indices: tuple[int, ...]) -> str:
@@ -80,7 +80,7 @@ def _groups(plan: Plan) -> Iterator[str]:
         "devices",
         "card",
         "layers",
-        *(cli_text.CATEGORIES[c] for c in categories),
+        *(words.CATEGORIES[c] for c in categories),
         "peak",
         "usable",
         "verdict",
@@ -97,7 +97,7 @@ def _groups(plan: Plan) -> Iterator[str]:
                 *(gib_text(parts.get(category, 0)) for category in categories),
                 gib_text(device.peak_bytes),
                 gib_text(device.usable_bytes),
-                cli_text.VERDICTS[device.verdict].lower(),
+                words.VERDICTS[device.verdict].lower(),
             ]
         )
     yield from table(header, rows, left=3)
@@ -123,7 +123,7 @@ def _band(device: DevicePlan) -> str:
     band = device.band
     if band is None:
         return "No published measurement to say how far off this may be."
-    rows = f"{band.num_rows} {cli_text.BASES.get(band.basis, band.basis)}"
+    rows = f"{band.num_rows} {words.BASES.get(band.basis, band.basis)}"
     low, high = gib_text(band.low_bytes), gib_text(band.high_bytes)
     return f"Peak between {low} and {high} GiB in {band.coverage_frac:.0%} of cases (from {rows})."
 
@@ -131,6 +131,6 @@ def _band(device: DevicePlan) -> str:
 def _remarks(plan: Plan) -> Iterator[str]:
     for severity in (Severity.WARNING, Severity.NOTE):
         chosen = [issue for issue in plan.issues if issue.severity is severity]
-        yield from (cli_text.line(issue) for issue in chosen)
+        yield from (words.line(issue) for issue in chosen)
     if plan.defaults:
         yield "Filled in by the runtime: " + ", ".join(f"{path} = {value}" for path, value in plan.defaults)

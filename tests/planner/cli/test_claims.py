@@ -9,7 +9,7 @@ import pytest
 import run
 from planner.__main__ import main
 from planner.claims import CLAIMS
-from planner.cli_claims import chosen
+from planner.cli.claims import chosen
 
 EXAMPLE = str(run.ROOT / "examples" / "llama-3.1-8b-full-8xh100.json")
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from planner import cli_text
-from planner.cli_report import gib_text, table
+from planner.cli import words
+from planner.cli.report import gib_text, table
 from planner.elastic import Elastic, elastic
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
@@ -88,10 +88,10 @@ def _layout(row: Row) -> Iterator[str]:
     name = LAYOUTS[row.name]
     if row.plan is None:
         yield f"{name}: refused"
-        yield from (f"  {cli_text.line(issue)}" for issue in row.issues if issue.severity is Severity.ERROR)
+        yield from (f"  {words.line(issue)}" for issue in row.issues if issue.severity is Severity.ERROR)
         return
     speed = "" if row.tokens_per_s is None else f", {row.tokens_per_s:,.0f} tokens/s"
-    yield f"{name}: {cli_text.VERDICTS[row.plan.verdict].lower()}, {_room(row.plan)}{speed}"
+    yield f"{name}: {words.VERDICTS[row.plan.verdict].lower()}, {_room(row.plan)}{speed}"
 
 
 def _room(plan: Plan) -> str:
@@ -122,9 +122,9 @@ def elastic_lines(found: Elastic) -> Iterator[str]:
         return
     rows = []
     for row in found.rows:
-        verdict = "-" if row.plan is None else cli_text.VERDICTS[row.plan.verdict].lower()
+        verdict = "-" if row.plan is None else words.VERDICTS[row.plan.verdict].lower()
         if row.plan is None and row.issue is not None:
-            verdict = cli_text.line(row.issue)
+            verdict = words.line(row.issue)
         peak = None if row.plan is None else row.plan.worst.peak_bytes
         speed = "-" if row.tokens_per_s is None else f"{row.tokens_per_s:,.0f}"
         mark = f"{row.data}*" if row.data == found.asked else str(row.data)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.cli_report import table
+from planner.cli.report import table
 from planner.score import Cell, FitsTable, Score
 
 

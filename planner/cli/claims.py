@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from planner.claims import CLAIMS, Claim, Figure
 from planner.claims.own_plan import Rule, rules
-from planner.cli_report import table
-from planner.cli_text import sentence
+from planner.cli.report import table
+from planner.cli.words import sentence
 from planner.hardware import Tables
 from planner.plan_types import Plan
 from planner.units import GB, gb

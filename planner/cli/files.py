@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from planner import cli_text
+from planner.cli import words
 from planner.exports.report import ReportWords
 from planner.exports.types import Export, ExportRefusedError
 from planner.imports.types import Imported, ImportRefusedError, Remark
@@ -95,7 +95,7 @@ REPORT: Final = {
 def worded(template: str, params: Mapping[str, object]) -> str:
     """A sentence of clauses with `|` between; one about a parameter that is not known is left out."""
     given = {name: value for name, value in params.items() if value is not None and value != ""}
-    clauses = [part for part in template.split("|") if all(name in given for name in cli_text.names_in(part))]
+    clauses = [part for part in template.split("|") if all(name in given for name in words.names_in(part))]
     return "; ".join(clauses).format(**given)
 
 
@@ -136,7 +136,7 @@ def export_lines(file: Export) -> Iterator[str]:
 
 def report_words(plan: Plan) -> ReportWords:
     """The report in English."""
-    from planner.cli_report import plan_lines  # noqa: PLC0415 - only a report needs it
+    from planner.cli.report import plan_lines  # noqa: PLC0415 - only a report needs it
 
     title, verdict, *_ = plan_lines(plan)
     return ReportWords(
@@ -144,8 +144,8 @@ def report_words(plan: Plan) -> ReportWords:
         verdict=verdict,
         headings=REPORT,
         columns=REPORT | {"peak": "Peak"},
-        category=lambda category: cli_text.CATEGORIES.get(Category(category), str(category)),
+        category=lambda category: words.CATEGORIES.get(Category(category), str(category)),
         entry=lambda name: name.replace("_", " "),
-        remarks=tuple(cli_text.line(issue) for issue in plan.issues),
+        remarks=tuple(words.line(issue) for issue in plan.issues),
         question=json.dumps(to_document(plan.scenario), indent=2, ensure_ascii=False),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from planner.cli_report import table
+from planner.cli.report import table
 from planner.hardware import Tables
 from planner.plan_types import Plan
 from planner.throughput.draft_speed import DraftSpeed, draft_speeds

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from planner.cli_report import gib_text, table
+from planner.cli.report import gib_text, table
 from planner.issues import ScenarioError
 from planner.memory.serving_stored import stored_params
 from planner.model import UnknownArchitecture, model_from_config

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from planner.cli_report import gib_text
+from planner.cli.report import gib_text
 from planner.diagnose.checklist import checklist
 from planner.diagnose.communication import signs
 from planner.diagnose.diagnosis import Diagnosis

@@ -1,20 +1,23 @@
-"""`search` on the command line: its options, and its answer in English."""
+"""`search` on the command line: the search that its options ask for, and the answer in English."""
 
 import argparse
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from planner.cli.search_document import document
+from planner.cli.search_limits import no_plan_text, refuse_strangers, time_text
+from planner.cli.search_machines import machines
+from planner.cli.servers import server_document, server_lines
+from planner.cost.run_cost import tokens_of
+from planner.hardware import Tables
+from planner.scenario import Scenario
+from planner.search.find import search
+from planner.search.serving import ServingResult, serving_search
+from planner.search.types import SAME_RESULT, Choice, Found, Limits, Other, Rejected, SearchResult, Technique
 from planner.units import gib
-
-if TYPE_CHECKING:
-    from planner.hardware import Tables
-    from planner.scenario import Scenario
-    from planner.search.serving import ServingResult
-    from planner.search.types import Choice, Found, Limits, Machine, Other, Rejected, SearchResult, TreeAnswer
 
 SETTINGS: Final = {
     "framework": "{}",
@@ -65,93 +68,25 @@ TREE: Final = {
 MOST_ROWS: Final = 12
 SERVED_WEIGHTS: Final = ("fp8", "awq4", "int8", "bf16")
 MOST_SERVER_CARDS: Final = 8
-LONGEST_COUNT: Final = 9
-"""Digits of a count."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.add_argument("file", metavar="FILE", help="a scenario (JSON); - reads standard input")
-    parser.add_argument("--kind", default="on_demand", metavar="KIND", help="on_demand, spot or marketplace")
-    parser.add_argument(
-        "--owned", action="append", default=[], metavar="GPU=N", help="cards that are there, no offers"
-    )
-    parser.add_argument(
-        "--provider", action="append", default=[], metavar="NAME", help="only this one; may be repeated"
-    )
-    parser.add_argument(
-        "--region", action="append", default=[], metavar="NAME", help="only this one; may be repeated"
-    )
-    parser.add_argument("--most-gpus", type=_count, metavar="N", help="largest plan (64)")
-    parser.add_argument("--deadline-days", type=_amount, metavar="DAYS", help="longest run")
-    parser.add_argument("--budget-usd", type=_amount, metavar="USD", help="dearest run")
-    parser.add_argument(
-        "--tokens", type=_amount, metavar="N", help="training tokens (the scenario's, else 1e9)"
-    )
-    parser.add_argument(
-        "--sequences", type=_count, metavar="N", help="sequences of an optimizer step, kept (64)"
-    )
-    parser.add_argument("--allow", metavar="NAMES", help="techniques, with commas; all for every one")
-    parser.add_argument(
-        "--weights", metavar="NAMES", help="serving: other formats, with commas (fp8, awq4, int8, bf16)"
-    )
-    parser.add_argument("--tight", action="store_true", help="plans count that may not fit")
-    parser.add_argument("--json", action="store_true", help="everything that was found")
-
-
-def _count(text: str) -> int:
-    """A whole number from 1 up.
-
-    Raises:
-        ArgumentTypeError: It is none.
-    """
-    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_COUNT and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number from 1 up")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    """A number above 0.
-
-    Raises:
-        ArgumentTypeError: It is none.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a number above 0")
-    return value
-
-
-def answer(
-    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
-) -> "SearchResult":
+def answer(options: argparse.Namespace, question: Scenario, tables: Tables, today: date) -> SearchResult:
     """The search that the options ask for.
 
     Raises:
         ValueError: An option can't be used; the message names it, what was given and what is allowed.
         ScenarioError: The question names no known model.
     """
-    from planner.cli_search_machines import machines  # noqa: PLC0415
-    from planner.search.find import search  # noqa: PLC0415
-
     return search(question, machines(options, tables, today), tables, limits_of(options, question))
 
 
-def servers(
-    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
-) -> "ServingResult":
+def servers(options: argparse.Namespace, question: Scenario, tables: Tables, today: date) -> ServingResult:
     """The search for machines that serve.
 
     Raises:
         ValueError: An option can't be used.
         ScenarioError: The question names no known model.
     """
-    from planner.cli_search_machines import machines  # noqa: PLC0415
-    from planner.search.serving import serving_search  # noqa: PLC0415
-
     weights = [name.strip() for name in (options.weights or "").split(",") if name.strip()]
     unknown = [name for name in weights if name not in SERVED_WEIGHTS]
     if unknown:
@@ -164,22 +99,18 @@ def servers(
 
 
 def reply_lines(
-    options: argparse.Namespace, question: "Scenario", tables: "Tables", today: date
-) -> "Iterable[str]":
+    options: argparse.Namespace, question: Scenario, tables: Tables, today: date
+) -> Iterable[str]:
     """What `search` prints, for a job that trains or serves.
 
     Raises:
         ValueError: An option can't be used, or belongs to the other kind of task.
         ScenarioError: The question names no known model.
     """
-    from planner.cli_search_limits import refuse_strangers  # noqa: PLC0415
-
     refuse_strangers(options, question.task, trains=question.is_training)
     if question.is_training:
         found = answer(options, question, tables, today)
         return [_json(document(found))] if options.json else search_lines(found)
-    from planner.cli_servers import server_document, server_lines  # noqa: PLC0415
-
     served = servers(options, question, tables, today)
     return [_json(server_document(served))] if options.json else server_lines(served, REASONS)
 
@@ -188,11 +119,8 @@ def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
-def limits_of(options: argparse.Namespace, question: "Scenario") -> "Limits":
+def limits_of(options: argparse.Namespace, question: Scenario) -> Limits:
     """The constraints, with what the options leave out taken from the question."""
-    from planner.cost.run_cost import tokens_of  # noqa: PLC0415
-    from planner.search.types import SAME_RESULT, Limits, Technique  # noqa: PLC0415
-
     given = {
         "most_cards": options.most_gpus,
         "deadline_days": options.deadline_days,
@@ -211,10 +139,8 @@ def limits_of(options: argparse.Namespace, question: "Scenario") -> "Limits":
     return Limits(techniques=names, accept_tight=options.tight, **told)
 
 
-def search_lines(result: "SearchResult") -> Iterator[str]:
+def search_lines(result: SearchResult) -> Iterator[str]:
     """The answer as text."""
-    from planner.cli_search_limits import no_plan_text  # noqa: PLC0415
-
     counts = result.counts
     yield (
         f"{counts.plans:,} plans on {counts.machines:,} sets of machines ({counts.offer_plans:,} with every price "
@@ -236,7 +162,7 @@ def search_lines(result: "SearchResult") -> Iterator[str]:
     yield from _rejected(result.rejected)
 
 
-def settings_text(choice: "Choice") -> str:
+def settings_text(choice: Choice) -> str:
     """A plan's settings in one line; what is as the question has it, or goes without saying, is left out."""
     settings = choice.settings
     told = [name for name in SETTINGS if name in settings and name not in choice.unchanged]
@@ -245,13 +171,13 @@ def settings_text(choice: "Choice") -> str:
     )
 
 
-def _found(found: "Found") -> str:
+def _found(found: Found) -> str:
     where = f"{found.machine.provider} {found.machine.name}".strip()
     cards = f"{found.count} x {where} ({found.devices} x {found.machine.gpu.id})"
     return f"{cards}: {_money(found)}{_time(found)}; {settings_text(found.choice)}"
 
 
-def _money(found: "Found") -> str:
+def _money(found: Found) -> str:
     cost = found.cost
     if cost is None or cost.usd is None:
         return ""
@@ -259,31 +185,29 @@ def _money(found: "Found") -> str:
     return f"{cost.usd:,.0f} USD{band}, "
 
 
-def _time(found: "Found") -> str:
+def _time(found: Found) -> str:
     cost = found.cost
     if cost is None:
         lacks = ", ".join(sorted({item.code for item in found.missing}))
         return f"speed not known ({lacks})"
-    from planner.cli_search_limits import time_text  # noqa: PLC0415
-
     return time_text(cost.days, cost.low_days, cost.high_days)
 
 
-def _frontier(found: "tuple[Found, ...]") -> Iterator[str]:
+def _frontier(found: tuple[Found, ...]) -> Iterator[str]:
     if len(found) > 1:
         yield ""
         yield "None is both cheaper and faster than:"
         yield from (f"  {_found(one)}" for one in found[:MOST_ROWS])
 
 
-def _unknown(found: "tuple[Found, ...]") -> Iterator[str]:
+def _unknown(found: tuple[Found, ...]) -> Iterator[str]:
     if found:
         yield ""
         yield "Fit, ranked by number of cards, as their speed is not known:"
         yield from (f"  {_found(one)}" for one in found[:MOST_ROWS])
 
 
-def _tree(result: "SearchResult") -> Iterator[str]:
+def _tree(result: SearchResult) -> Iterator[str]:
     if result.tree is None:
         return
     yield ""
@@ -295,7 +219,7 @@ def _tree(result: "SearchResult") -> Iterator[str]:
             yield f"  with {result.tree.framework}; allow other frameworks to search it (--allow frameworks,...)"
 
 
-def _others(others: "tuple[Other, ...]") -> Iterator[str]:
+def _others(others: tuple[Other, ...]) -> Iterator[str]:
     if others:
         yield ""
         yield "On the best plan's machines, with one thing otherwise:"
@@ -309,7 +233,7 @@ def _others(others: "tuple[Other, ...]") -> Iterator[str]:
         yield f"  {one.dimension} {one.value}: {result}"
 
 
-def _rejected(rejected: "tuple[Rejected, ...]") -> Iterator[str]:
+def _rejected(rejected: tuple[Rejected, ...]) -> Iterator[str]:
     if not rejected:
         return
     yield ""
@@ -325,75 +249,3 @@ def _rejected(rejected: "tuple[Rejected, ...]") -> Iterator[str]:
         seen.add(key)
         plan = "" if one.nearest is None else settings_text(one.nearest)
         yield f"  {one.devices} x {one.machine.gpu.id}: {gib(one.short_bytes or 0):,.1f} GiB a card short with {plan}"
-
-
-def document(result: "SearchResult") -> dict[str, Any]:
-    """Everything that was found as plain values."""
-    tree = result.tree
-    return {
-        "counts": {name: getattr(result.counts, name) for name in COUNTS},
-        "cheapest": _plain(result.cheapest),
-        "fastest": _plain(result.fastest),
-        "fewest": _plain(result.fewest),
-        "frontier": _all(result.frontier),
-        "found": _all(result.found),
-        "speed_unknown": _all(result.unknown),
-        "tree": None if tree is None else _plain_tree(tree),
-        "others": [{name: getattr(one, name) for name in OTHERS} for one in result.others],
-        "rejected": [_plain_rejected(one) for one in result.rejected],
-    }
-
-
-COUNTS: Final = ("plans", "offer_plans", "timed", "by_bound", "ledgers", "machines", "offers")
-OTHERS: Final = ("dimension", "value", "reason", "short_bytes", "slower_frac")
-COSTS: Final = ("days", "low_days", "high_days", "usd", "low_usd", "high_usd")
-
-
-def _all(found: "Iterable[Found]") -> list[dict[str, Any] | None]:
-    return [_plain(one) for one in found]
-
-
-def _plain(found: "Found | None") -> dict[str, Any] | None:
-    if found is None:
-        return None
-    from planner.scenario import to_document  # noqa: PLC0415
-
-    return {
-        **_machine(found.machine),
-        "count": found.count,
-        "devices": found.devices,
-        "settings": dict(found.choice.settings),
-        "step_time_s": found.step_time_s,
-        "tokens_per_s": found.tokens_per_s,
-        "usd_per_hour": found.usd_per_hour,
-        **{name: None if found.cost is None else getattr(found.cost, name) for name in COSTS},
-        "peak_bytes": found.peak_bytes,
-        "usable_bytes": found.usable_bytes,
-        "missing": [item.code for item in found.missing],
-        "scenario": to_document(found.choice.scenario),
-    }
-
-
-def _plain_tree(tree: "TreeAnswer") -> dict[str, Any]:
-    return {"step": tree.step, "framework": tree.framework, "found": _plain(tree.found)}
-
-
-def _machine(machine: "Machine") -> dict[str, Any]:
-    return {
-        "provider": machine.provider,
-        "machine": machine.name,
-        "gpu": machine.gpu.id,
-        "region": machine.region,
-        "date": machine.date,
-    }
-
-
-def _plain_rejected(one: "Rejected") -> dict[str, Any]:
-    return {
-        **_machine(one.machine),
-        "reason": one.reason.value,
-        "devices": one.devices,
-        "short_bytes": one.short_bytes,
-        "value": one.value,
-        "settings": None if one.nearest is None else dict(one.nearest.settings),
-    }

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from planner.__main__ import BAD_INPUT, main
-from planner.cli_search import REASONS, TREE
-from planner.cli_search_limits import time_text
+from planner.cli.search import REASONS, TREE
+from planner.cli.search_limits import time_text
 from planner.search.tree import STEPS
 from planner.search.types import Fails
 from planner.validation import parse_scenario
