@@ -271,8 +271,32 @@ def test_tokens_are_typed_as_a_person_writes_them() -> None:
     typed = next(each for each in page.text_input if str(each.key).startswith("rec_tokens"))
     assert typed.value == "1\u00a0B"
     checked(typed.set_value("70\u4ebf").run())
-    assert headline(page) != cheapest
+    more = headline(page)
+    assert more != cheapest
     typed = next(each for each in page.text_input if str(each.key).startswith("rec_tokens"))
     checked(typed.set_value("many").run())
-    assert headline(page) == cheapest
+    assert headline(page) == more
     assert "Tokens: many was given" in html(page)
+    assert "the last one that could be worked out" in html(page)
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "told"),
+    [
+        ("rec_deadline", -3.0, "Deadline, days: -3 was given; allowed: 0.01 or more."),
+        ("rec_sequences", 0, "Sequences a step: 0 was given; allowed: 1 to 1,000,000."),
+    ],
+)
+def test_a_number_out_of_range_is_named_and_the_answer_marked_as_an_earlier_one(
+    field: str, given: float, told: str
+) -> None:
+    page = opened(QUESTION)
+    first = headline(page)
+    typed = next(each for each in page.number_input if str(each.key).startswith(field))
+    checked(typed.set_value(given).run())
+    assert told in html(page).replace("\u202f", ",")
+    assert "the last one that could be worked out" in html(page)
+    assert headline(page) == first
+    typed = next(each for each in page.number_input if str(each.key).startswith(field))
+    checked(typed.set_value(256).run())
+    assert "was given; allowed" not in html(page)

@@ -11,20 +11,27 @@ from ui import parts
 from ui.charts import cost_time
 from ui.cost.money import usd
 from ui.cost.wording import duration
-from ui.numbers import DASH, whole
+from ui.numbers import DASH
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.problems import draw_problems
 from ui.pages.recommend_ask import draw_ask
-from ui.pages.recommend_rows import draw_head, draw_row, offers
+from ui.pages.recommend_rows import (
+    MOST_SHORT,
+    draw_best,
+    draw_list,
+    draw_row,
+    draw_short,
+    draw_top,
+    named_first,
+    offers,
+    plan_body,
+    section_of,
+)
 from ui.pages.recommend_serving import draw_serving
 from ui.recommend import listing, wording
-from ui.recommend.ask import Reply, reply
-from ui.words import Safe, Words, escaped
+from ui.recommend.ask import Ask, Reply, reply
+from ui.words import Safe, Words
 
-MOST_ROWS: Final = 6
-MOST_SHORT: Final = 7
-ROW_HEIGHT: Final = 32
-MOST_ROWS_SEEN: Final = 14
 WIDTHS: Final[dict[str, Any]] = {
     "usd": 76, "usd_from": 76, "usd_to": 76, "days": 66, "days_from": 66, "days_to": 66, "cards": 56,
     "gpu": 138, "provider": 122, "rent": 170, "plan": 330, "tokens_per_s": 84, "peak": 74, "usable": 74,
@@ -48,22 +55,25 @@ def draw() -> None:
     if not frame.plan.scenario.is_training:
         draw_serving(frame, frame.plan, datetime.now(UTC).date())
         return
-    today = datetime.now(UTC).date()
-    with st.container(key="stale" if frame.stale else "current"):
-        _answered(frame, frame.plan, today)
+    _answered(frame, frame.plan, datetime.now(UTC).date())
 
 
 def _answered(frame: Frame, plan: Plan, today: date) -> None:
     words = frame.words
     top = st.container(key="verdict_place", gap=None)
-    ask = draw_ask(frame.document, plan, words)
+    ask, earlier = draw_ask(frame.document, plan, words)
     with st.spinner(words("recommend.searching")):
         found = reply(frame.document, ask, offers(), today)
+    result, stale = found.result, frame.stale or earlier
+    reason = Safe(f"{wording.tag(result, words)}&ensp;{wording.why(found, ask, words)}")
+    title = wording.headline(result, words), reason
+    draw_top(top, frame, plan, title, wording.strip(found, words), stale=stale)
+    with section_of(stale=stale):
+        _body(found, ask, words)
+
+
+def _body(found: Reply, ask: Ask, words: Words) -> None:
     result = found.result
-    with top:
-        reason = Safe(f"{wording.tag(result, words)}&ensp;{wording.why(found, ask, words)}")
-        draw_head(frame, plan, wording.headline(result, words), reason)
-        st.html(parts.strip(wording.strip(found, words)))
     with st.container(key="split"):
         with st.container(key="pareto", gap="xsmall"):
             _chart(result, words)
@@ -95,30 +105,25 @@ def _chart(result: SearchResult, words: Words) -> None:
 
 def _plans(result: SearchResult, words: Words) -> None:
     """The plans worth opening: the named ones first, then the rest of the line."""
-    st.html(parts.section(words("recommend.best.title"), words("recommend.best.note")))
-    named = [("cheapest", result.cheapest), ("fastest", result.fastest), ("fewest", result.fewest)]
-    rows: dict[int, tuple[list[str], Found]] = {}
-    for name, found in named:
-        if found is not None:
-            rows.setdefault(id(found), ([], found))[0].append(words(f"recommend.best.{name}"))
-    for found in (*result.frontier, *result.unknown):
-        rows.setdefault(id(found), ([], found))
-    for i, (names, found) in enumerate(list(rows.values())[:MOST_ROWS]):
-        _plan_row(f"{i}", names, found, words, primary=i == 0)
-    if not rows:
-        st.html(f'<div class="empty">{words.html("recommend.best.none")}</div>')
+    named = [
+        (words(f"recommend.best.{name}"), found)
+        for name, found in (
+            ("cheapest", result.cheapest),
+            ("fastest", result.fastest),
+            ("fewest", result.fewest),
+        )
+    ]
+    rows = named_first(named, (*result.frontier, *result.unknown))
+    draw_best(words("recommend.best.title"), rows, _plan_row, words)
 
 
 def _plan_row(key: str, names: list[str], found: Found, words: Words, *, primary: bool) -> None:
     time = DASH if found.days is None else duration(found.days, words)
     price = "" if found.usd is None else usd(found.usd)
     title = words.html("recommend.best.row", cards=wording.cards(found), rent=wording.rent_text(found, words))
-    told = words.listed([*names, found.machine.provider]) if found.machine.provider else words.listed(names)
-    body = (
-        f'<div class="fix"><span>{title}</span><span class="n">{escaped(price or time)}</span>'
-        f'<span class="s">{escaped(told)}</span><span class="s r">{escaped(time if price else "")}</span>'
-        f'<span class="s">{escaped(wording.settings_text(found.choice, words))}</span></div>'
-    )
+    told = words.listed([*names, *filter(None, [found.machine.provider])])
+    settings = wording.settings_text(found.choice, words)
+    body = plan_body(title, price or time, told, time if price else "", settings)
     draw_row(key, body, wording.cards(found), found.choice, words, primary=primary)
 
 
@@ -133,21 +138,9 @@ def _others(result: SearchResult, words: Words) -> None:
 
 
 def _rejected(found: Reply, words: Words) -> None:
-    rows = wording.short_rows(found.result.rejected, words)
-    title = words("recommend.short.title")
-    st.html(parts.section(title, words("recommend.short.note")))
-    if rows:
-        head = [words(f"recommend.short.{name}") for name in ("cards", "by", "plan")]
-        st.html(parts.table(head, rows[:MOST_SHORT], name=title, wide=(2,)))
-        if len(rows) > MOST_SHORT:
-            st.html(
-                f'<div class="p m">{words.html("recommend.short.more", n=whole(len(rows) - MOST_SHORT))}</div>'
-            )
-    else:
-        st.html(f'<div class="p m">{words.html("recommend.short.none")}</div>')
-    lines = wording.limit_lines(found, words)
-    if lines:
-        st.html(f'<div class="p m">{parts.bullets(lines)}</div>')
+    head = [words(f"recommend.short.{name}") for name in ("cards", "by", "plan")]
+    rows, lines = wording.short_rows(found.result.rejected, words), wording.limit_lines(found, words)
+    draw_short(words("recommend.short.note"), head, rows, lines, words, wide=(2,))
 
 
 def _tree(result: SearchResult, words: Words) -> None:
@@ -167,16 +160,14 @@ def _list(result: SearchResult, words: Words) -> None:
         return
     found = result.found
     st.html(parts.section(words.count("recommend.list.title", len(found)), words("recommend.list.note")))
-    event = st.dataframe(
+    event = draw_list(
         listing.columns(found, words),
-        hide_index=True,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(found), MOST_ROWS_SEEN) + 1) + 3,
-        key="rec_plans",
-        alt=words("recommend.list.alt", n=len(found)),
+        len(found),
+        "rec_plans",
+        {name: _column(name, words) for name in listing.COLUMNS},
+        words,
         on_select="rerun",
         selection_mode="single-row",
-        column_config={name: _column(name, words) for name in listing.COLUMNS},
     )
     chosen = event.selection.rows
     if chosen and chosen[0] < len(found):

@@ -1,7 +1,8 @@
 """The constraints of the Recommend page, remembered while other pages are open."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 import streamlit as st
 
@@ -9,14 +10,17 @@ from planner.cost import tokens_of
 from planner.plan_types import Plan
 from planner.scenario import Scenario
 from planner.search.types import MOST_CARDS, SAME_RESULT, SEQUENCES, TOKENS, Technique
+from ui import parts
 from ui.answers import tables
 from ui.catalog import gpu_labels
 from ui.counts import exact_count, read_count
 from ui.document import Document
+from ui.numbers import whole
 from ui.recommend.ask import Ask, Kind, cards_of
 from ui.recommend.serving import FORMATS, ServingAsk
-from ui.words import Words
+from ui.words import Safe, Words
 
+Asked = TypeVar("Asked")
 CARD_LIMITS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SERVER_LIMITS: Final = (1, 2, 4, 8, 16)
 MOST_SERVER_CARDS: Final = 8
@@ -27,8 +31,47 @@ MOST_OWNED: Final = 4096
 OWNED_KINDS: Final = 6
 
 
-def draw_serving_ask(document: Document, words: Words) -> ServingAsk:
-    """The controls of a job that serves."""
+FEWEST_DAYS: Final = 0.01
+LEAST_USD: Final = 1.0
+_LAST: Final = "rec_last_ask"
+_LAST_SERVING: Final = "rec_last_serving_ask"
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is wrong with the numbers of the form, as far as it is drawn.
+
+    Attributes:
+        words: The words of the user's language.
+        wrong: A sentence each: field, what was given, what is allowed.
+    """
+
+    words: Words
+    wrong: list[Safe] = field(default_factory=list)
+
+    def number(self, label: str, given: float | None, low: float, high: float | None = None) -> None:
+        """A number that has to lie between two ends; an empty field is never wrong."""
+        if given is None or (given >= low and (high is None or given <= high)):
+            return
+        ends = {"low": f"{low:,g}", "high": "" if high is None else whole(round(high))}
+        allowed = self.words(f"recommend.ask.{'from' if high is None else 'between'}", **ends)
+        shown = f"{given:,.10g}"
+        self.wrong.append(self.words.html("recommend.ask.wrong", field=label, given=shown, allowed=allowed))
+
+    def kept(self, key: str, ask: Asked) -> Asked:
+        """The form's question; the newest one without a wrong number where it has any, which is said below it."""
+        if not self.wrong:
+            st.session_state[key] = ask
+            return ask
+        head = f'<span role="alert">{self.words.html("stale.note")}</span>'
+        st.html(parts.note("bad", Safe(f"{head}{parts.bullets(self.wrong)}")))
+        last: Asked = st.session_state.get(key, ask)
+        return last
+
+
+def draw_serving_ask(document: Document, words: Words) -> tuple[ServingAsk, bool]:
+    """The controls of a job that serves; the question they ask, and whether it is an earlier one."""
+    checks = Checks(words)
     with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
         kind = _kind(words)
         most = st.selectbox(
@@ -50,22 +93,24 @@ def draw_serving_ask(document: Document, words: Words) -> ServingAsk:
             persist_state="session",
         )
     with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
-        cards, providers, regions = _places(kind, document, words)
+        cards, providers, regions = _places(kind, document, checks)
         tight = _tight(words)
     ask = Ask(
         kind=kind, providers=providers, regions=regions, cards=cards,
         most_cards=most or MOST_SERVER_CARDS, tight=tight,
     )  # fmt: skip
     st.session_state["rec_weights"] = list(weights)
-    return ServingAsk(ask=ask, weights=tuple(weights))
+    asked = checks.kept(_LAST_SERVING, ServingAsk(ask=ask, weights=tuple(weights)))
+    return asked, bool(checks.wrong)
 
 
-def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
-    """The controls, and what they ask for."""
+def draw_ask(document: Document, plan: Plan, words: Words) -> tuple[Ask, bool]:
+    """The controls; the question they ask, and whether it is an earlier one."""
+    checks = Checks(words)
     with st.container(key="filters", horizontal=True, vertical_alignment="top", gap="small"):
         kind = _kind(words)
-        deadline = _number("deadline", words, low=0.01, step=1.0)
-        budget = None if kind is Kind.OWN else _number("budget", words, low=1.0, step=100.0)
+        deadline = _number("deadline", checks, low=FEWEST_DAYS, step=1.0)
+        budget = None if kind is Kind.OWN else _number("budget", checks, low=LEAST_USD, step=100.0)
         most = st.selectbox(
             words("recommend.ask.most"),
             CARD_LIMITS,
@@ -74,11 +119,9 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
             width=110,
             persist_state="session",
         )
-        tokens = _tokens(plan.scenario, words)
+        tokens = _tokens(plan.scenario, checks)
         sequences = st.number_input(
             words("recommend.ask.sequences"),
-            min_value=1,
-            max_value=MOST_SEQUENCES,
             value=_sequences(plan.scenario),
             step=1,
             key=f"rec_sequences_{_sequences(plan.scenario)}",
@@ -86,15 +129,22 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> Ask:
             width=130,
             persist_state="session",
         )
+        checks.number(words("recommend.ask.sequences"), sequences, 1, MOST_SEQUENCES)
     techniques = _techniques(words)
     with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
-        cards, providers, regions = _places(kind, document, words)
+        cards, providers, regions = _places(kind, document, checks)
         tight = _tight(words)
-    return Ask(
+    ask = Ask(
         kind=kind, providers=providers, regions=regions, cards=cards, techniques=techniques,
         most_cards=most or MOST_CARDS, deadline_days=deadline, budget_usd=budget, tokens=tokens,
-        sequences=int(sequences or SEQUENCES), tight=tight,
+        sequences=_usable(sequences, _sequences(plan.scenario), MOST_SEQUENCES), tight=tight,
     )  # fmt: skip
+    return checks.kept(_LAST, ask), bool(checks.wrong)
+
+
+def _usable(given: float | None, default: int, most: int) -> int:
+    """A whole number from 1 up to the most; the default for any other."""
+    return int(given) if given is not None and 1 <= given <= most else default
 
 
 def _kind(words: Words) -> Kind:
@@ -113,12 +163,12 @@ def _kind(words: Words) -> Kind:
 
 
 def _places(
-    kind: Kind, document: Document, words: Words
+    kind: Kind, document: Document, checks: Checks
 ) -> tuple[tuple[tuple[str, int], ...], frozenset[str], frozenset[str]]:
     """Cards that are there; or providers and regions."""
     if kind is Kind.OWN:
-        return _cards(document, words), frozenset(), frozenset()
-    return (), _chosen("provider", words), _chosen("region", words)
+        return _cards(document, checks), frozenset(), frozenset()
+    return (), _chosen("provider", checks.words), _chosen("region", checks.words)
 
 
 def _tight(words: Words) -> bool:
@@ -131,10 +181,10 @@ def _tight(words: Words) -> bool:
     return bool(found)
 
 
-def _number(name: str, words: Words, *, low: float, step: float) -> float | None:
+def _number(name: str, checks: Checks, *, low: float, step: float) -> float | None:
+    words = checks.words
     found: float | None = st.number_input(
         words(f"recommend.ask.{name}"),
-        min_value=low,
         value=None,
         step=step,
         placeholder=words("recommend.ask.any"),
@@ -142,12 +192,13 @@ def _number(name: str, words: Words, *, low: float, step: float) -> float | None
         width=130,
         persist_state="session",
     )
-    return found
+    checks.number(words(f"recommend.ask.{name}"), found, low)
+    return found if found is not None and found >= low else None
 
 
-def _tokens(scenario: Scenario, words: Words) -> float:
+def _tokens(scenario: Scenario, checks: Checks) -> float:
     """Training tokens: as typed (70 M, 1.5 B, 1000亿), the question's own, else a round number to start from."""
-    told = tokens_of(scenario.workload) or TOKENS
+    told, words = tokens_of(scenario.workload) or TOKENS, checks.words
     typed = st.text_input(
         words("recommend.ask.tokens"),
         value=exact_count(int(told), words),
@@ -161,8 +212,8 @@ def _tokens(scenario: Scenario, words: Words) -> float:
     if found is not None and 0 < found <= MOST_TOKENS:
         return float(found)
     if typed:
-        said = words.html("recommend.ask.tokens_wrong", given=typed, most=exact_count(MOST_TOKENS, words))
-        st.html(f'<div class="msg bad" role="alert">{said}</div>', width="content")
+        most = exact_count(MOST_TOKENS, words)
+        checks.wrong.append(words.html("recommend.ask.tokens_wrong", given=typed, most=most))
     return float(told)
 
 
@@ -212,8 +263,9 @@ def _chosen(field: str, words: Words) -> frozenset[str]:
     return frozenset(chosen)
 
 
-def _cards(document: Document, words: Words) -> tuple[tuple[str, int], ...]:
+def _cards(document: Document, checks: Checks) -> tuple[tuple[str, int], ...]:
     """Cards that are there: those of the open question to start with."""
+    words = checks.words
     own, labels = dict(cards_of(document)), gpu_labels()
     chosen: list[str] = st.multiselect(
         words("recommend.ask.cards"),
@@ -225,18 +277,18 @@ def _cards(document: Document, words: Words) -> tuple[tuple[str, int], ...]:
         width=300,
         persist_state="session",
     )
-    return tuple((gpu_id, _owned(gpu_id, own.get(gpu_id, 1), labels, words)) for gpu_id in chosen)
+    return tuple((gpu_id, _owned(gpu_id, own.get(gpu_id, 1), labels, checks)) for gpu_id in chosen)
 
 
-def _owned(gpu_id: str, count: int, labels: dict[str, Any], words: Words) -> int:
+def _owned(gpu_id: str, count: int, labels: dict[str, Any], checks: Checks) -> int:
+    label = checks.words("recommend.ask.owned", gpu=labels.get(gpu_id, gpu_id))
     found = st.number_input(
-        words("recommend.ask.owned", gpu=labels.get(gpu_id, gpu_id)),
-        min_value=1,
-        max_value=MOST_OWNED,
+        label,
         value=count,
         step=1,
         key=f"rec_owned_{gpu_id}",
         width=150,
         persist_state="session",
     )
-    return int(found or count)
+    checks.number(label, found, 1, MOST_OWNED)
+    return _usable(found, count, MOST_OWNED)
