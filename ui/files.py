@@ -17,6 +17,7 @@ from planner.scenario import to_document
 from ui import parts, verdict
 from ui.answers import answer, tables
 from ui.document import Document, canonical
+from ui.folded import folded
 from ui.issue_words import field_name, issue_text
 from ui.numbers import DASH
 from ui.words import Safe, Words
@@ -31,8 +32,8 @@ Refusal = tuple[str, ExportRefusedError]
 
 def draw_files(document: Document, plan: Plan, words: Words) -> None:
     """A closed section; the files are made once it is opened."""
-    box = st.expander(words("export.title"), key="export", on_change="rerun")
-    if not box.open:
+    box = folded("export", words)
+    if box is None:
         return
     with box:
         made, refused = _files(canonical(document))

@@ -8,6 +8,7 @@ from planner.plan_types import Plan
 from planner.state_moves import METHODS, Loading, Saving, interval, loading, saving
 from planner.units import GB
 from ui import answers, parts
+from ui.folded import folded
 from ui.numbers import DASH, gib1
 from ui.words import Words
 
@@ -24,7 +25,10 @@ def draw_moves(plan: Plan, words: Words) -> None:
         plan: The answer on the page.
         words: The language.
     """
-    with st.expander(words("moves.title"), key="moves"):
+    box = folded("moves", words)
+    if box is None:
+        return
+    with box:
         st.html(parts.section(words("moves.host.title"), words("moves.host.note")))
         st.html(f'<div class="p">{_host(plan, words)}</div>')
         st.html(parts.section(words("moves.load.title"), words("moves.load.note")))

@@ -11,6 +11,7 @@ from planner.scenario import LengthDistribution
 from ui import parts
 from ui.answers import answer
 from ui.document import Document, put
+from ui.folded import folded
 from ui.language import current_words
 from ui.numbers import DASH, gib1, percent, whole
 from ui.words import Safe, Words
@@ -32,9 +33,9 @@ def draw_padding(document: Document) -> None:
         document: A question that trains and can be planned.
     """
     words = current_words()
-    box = st.expander(words("padding.title"), key="padding", on_change="rerun")
+    box = folded("padding", words)
     plan = answer(document).plan
-    if not box.open or plan is None:
+    if box is None or plan is None:
         return
     with box:
         st.html(f'<div class="p m">{words.html("padding.note")}</div>')

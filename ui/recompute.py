@@ -12,6 +12,7 @@ from ui import answers, parts, verdict
 from ui.answers import answer
 from ui.charts.recompute_curve import alternative, point_name, recompute_curve
 from ui.document import Document, canonical
+from ui.folded import folded
 from ui.language import current_words
 from ui.numbers import DASH, gib1
 from ui.pages.frame import plot
@@ -28,9 +29,9 @@ def draw_recompute(document: Document) -> None:
         document: A question that trains and can be planned.
     """
     words = current_words()
-    box = st.expander(words("recompute.title"), key="recompute", on_change="rerun")
+    box = folded("recompute", words)
     plan = answer(document).plan
-    if not box.open or plan is None:
+    if box is None or plan is None:
         return
     with box:
         points = _points(canonical(document))

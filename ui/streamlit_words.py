@@ -14,12 +14,28 @@ PLACES: Final[dict[str, str]] = {
     "skip": '[data-testid="stSkipToContent"]',
 }
 
+UNNAMED: Final[dict[str, str]] = {"expand": '[data-testid="stExpandSidebarButton"]'}
+"""Bare icons, which get a word beside them in every language where nothing else stands there: on a phone."""
+
 
 def worded_rules(words: Words) -> str:
-    """Rules of style that show `streamlit.<place>` in each place; an empty text hides it. None for English."""
+    """Rules of style that show `streamlit.<place>` in each place; an empty text hides it.
+
+    What Streamlit writes itself is left alone in English.
+    """
+    named = (_named(selector, words(f"streamlit.{name}")) for name, selector in UNNAMED.items())
     if words.language == FALLBACK:
-        return ""
-    return "".join(_worded(selector, words(f"streamlit.{name}")) for name, selector in PLACES.items())
+        return "".join(named)
+    worded = (_worded(selector, words(f"streamlit.{name}")) for name, selector in PLACES.items())
+    return "".join((*named, *worded))
+
+
+def _named(selector: str, text: str) -> str:
+    look = "position:absolute;left:100%;white-space:nowrap;font-size:13px;color:var(--muted)"
+    return (
+        f"@media(max-width:640px){{{selector}{{position:relative}}"
+        f'{selector}::after{{content:"{_quoted(text)}";{look}}}}}'
+    )
 
 
 def _worded(selector: str, text: str) -> str:

@@ -2,17 +2,19 @@
 
 import csv
 import io
-from html import escape
+from collections.abc import Callable
 
 from planner.ledger import Category, Entry
 from planner.plan_types import DevicePlan, Plan
 from planner.references import REFERENCES
 from ui.charts.gpu_bars import categories_at_peak
 from ui.citations import reference_line
+from ui.method.formulas import symbol_meaning
 from ui.names import card_name
-from ui.numbers import DASH, gib2, ranges, signed_gib, symbol_value, whole
+from ui.numbers import DASH, gib2, ranges, signed_gib, whole
 from ui.verdict import TAG
 from ui.words import Safe, Words
+from ui.worked import worked_html
 
 
 def gpu_head(plan: Plan, words: Words) -> list[str]:
@@ -108,7 +110,7 @@ def _working_row(entry: Entry, device: DevicePlan, words: Words) -> list[str]:
         name = words("working.estimate", name=name)
     return [
         name,
-        _formula(entry),
+        worked_html(entry.formula, entry.symbols, meaning=meanings(entry, words)),
         gib2(entry.bytes),
         whole(entry.bytes),
         phases,
@@ -116,8 +118,6 @@ def _working_row(entry: Entry, device: DevicePlan, words: Words) -> list[str]:
     ]
 
 
-def _formula(entry: Entry) -> Safe:
-    """The formula, and the value of each symbol below it."""
-    values = ", ".join(f"{escape(name)} = {symbol_value(value)}" for name, value in entry.symbols)
-    below = f'<br><span class="m">{values}</span>' if values else ""
-    return Safe(f"<code>{escape(entry.formula)}</code>{below}")
+def meanings(entry: Entry, words: Words) -> Callable[[str], str]:
+    """What the symbols of an entry's formula stand for."""
+    return lambda symbol: symbol_meaning(entry, symbol, words)

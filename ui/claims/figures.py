@@ -7,8 +7,9 @@ from planner.claims import Figure
 from planner.references import REFERENCES
 from planner.units import GB, gb
 from ui.citations import reference_line
-from ui.numbers import DASH, MINUS, percent, symbol_value, whole
+from ui.numbers import DASH, percent, whole
 from ui.words import Safe, Words
+from ui.worked import worked_html
 
 CLOSE_FRAC: Final = 0.005
 """What rounds to nothing is the same."""
@@ -113,6 +114,4 @@ def working(figure: Figure, words: Words) -> Safe:
 
 
 def _formula(figure: Figure) -> Safe:
-    values = ", ".join(f"{escape(name)} = {symbol_value(value)}" for name, value in figure.symbols)
-    below = f'<br><span class="m">{values}</span>' if values else ""
-    return Safe(f"<code>{escape(figure.formula.replace('-', MINUS))}</code>{below}")
+    return worked_html(figure.formula, figure.symbols)

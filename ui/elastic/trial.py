@@ -15,6 +15,7 @@ from ui.answers import answer
 from ui.charts.gpu_bars import categories_at_peak
 from ui.counts import short_count
 from ui.document import Document, canonical
+from ui.folded import folded
 from ui.language import current_words
 from ui.numbers import DASH, gib1, percent, whole
 from ui.state import load, was_replaced
@@ -33,9 +34,9 @@ def draw_trial(document: Document) -> None:
     if was_replaced():
         st.rerun()
     words = current_words()
-    box = st.expander(words("trial.title"), key="trial", on_change="rerun")
+    box = folded("trial", words)
     full = answer(document).plan
-    if not box.open or full is None:
+    if box is None or full is None:
         return
     with box:
         found = _trial(canonical(document))

@@ -10,6 +10,7 @@ from planner.elastic import Elastic, Workers, elastic
 from planner.validation import parse_scenario
 from ui import answers, parts, verdict
 from ui.document import Document, canonical, get, put
+from ui.folded import folded
 from ui.issue_words import issue_html
 from ui.kept_runs import Stamp, stamp
 from ui.language import current_words
@@ -33,8 +34,8 @@ def draw_elastic(document: Document) -> None:
     if st.session_state.pop(_EDITED, False):
         st.rerun()
     words = current_words()
-    box = st.expander(words("elastic.title"), key="elastic", on_change="rerun")
-    if not box.open:
+    box = folded("elastic", words)
+    if box is None:
         return
     with box:
         found = _elastic(canonical(document), stamp())

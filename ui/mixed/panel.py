@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from planner.issues import Severity
 from planner.mixed.layouts import Layouts, Row, is_mixed, layouts
@@ -14,6 +15,7 @@ from ui import answers, parts
 from ui.answers import Answer, answer
 from ui.document import Document, canonical
 from ui.examples import refused_document, story_of
+from ui.folded import folded
 from ui.language import current_words
 from ui.mixed import wording
 from ui.state import load, was_replaced
@@ -41,11 +43,11 @@ def draw_mixed(document: Document) -> None:
         return
     words = current_words()
     if _refused_layout(answer(document)):
-        box = st.expander(words("mixed.title"), key="mixed_refused", expanded=True)
+        box: DeltaGenerator | None = st.expander(words("mixed.title"), key="mixed_refused", expanded=True)
     else:
-        box = st.expander(words("mixed.title"), key="mixed", on_change="rerun")
-        if not box.open:
-            return
+        box = folded("mixed", words)
+    if box is None:
+        return
     with box:
         with st.spinner(words("mixed.working")):
             found = _layouts(canonical(document))

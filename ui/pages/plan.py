@@ -1,7 +1,6 @@
 """The Plan page: does it fit, why, and what would change it."""
 
 import time
-from html import escape
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -33,6 +32,7 @@ from ui.speed.panel import draw_speed
 from ui.state import link_issues
 from ui.trace.panel import draw_trace
 from ui.words import Safe, Words
+from ui.worked import worked_html
 
 MOST_PANELS = 6
 WIDE_PANELS = 2
@@ -77,19 +77,12 @@ def draw() -> None:
         _second_row(frame, plan)
         _effects(frame, plan)
         draw_speed(plan, words)
-        draw_mixed(frame.desk.document)
-        _table(plan, words)
-        _working(plan, words)
-        draw_moves(plan, words)
-        if plan.resolved.is_training:
-            draw_elastic(frame.document)
-            draw_trial(frame.document)
-            draw_padding(frame.document)
-            draw_recompute(frame.document)
-        if plan.serving is not None:
-            draw_requests(frame.document)
-            draw_flags(plan, words)
-        draw_files(frame.document, plan, words)
+        with st.container(key="numbers", gap="xsmall"):
+            st.html(parts.section(words("plan.numbers.title"), words("plan.numbers.note")))
+            _table(plan, words)
+            _working(plan, words)
+        with st.container(key="closer", gap="xsmall"):
+            _closer(frame, plan)
         draw_trace(frame.document)
         st.html(f'<div class="foot">{verdict.known_line(plan, words)}</div>')
 
@@ -256,7 +249,10 @@ def _largest_entries(plan: Plan, words: Words) -> None:
     rows = []
     for entry in worst.ledger.alive(worst.peak_phase)[:6]:
         name = Safe(f"{parts.swatch(entry.category)}{words.html(f'entry.{entry.name}')}")
-        rows.append([name, Safe(f"<code>{escape(entry.formula)}</code>"), gib2(entry.bytes)])
+        worked = worked_html(
+            entry.formula, entry.symbols, between="&emsp;", meaning=tables.meanings(entry, words)
+        )
+        rows.append([name, worked, gib2(entry.bytes)])
     st.html(
         parts.table(
             [words("working.entry"), words("working.formula"), words("working.gib")],
@@ -275,6 +271,23 @@ def _effects(frame: Frame, plan: Plan) -> None:
     with st.expander(words("waterfall.title"), key="effects"):
         st.html(f'<div class="p m">{words.html("waterfall.note")}</div>')
         st.html(waterfall.waterfall(found, words))
+
+
+def _closer(frame: Frame, plan: Plan) -> None:
+    """Further questions about this plan, each folded away."""
+    words = frame.words
+    st.html(parts.section(words("plan.closer.title"), words("plan.closer.note")))
+    draw_mixed(frame.desk.document)
+    if plan.serving is not None:
+        draw_requests(frame.document)
+        draw_flags(plan, words)
+    draw_moves(plan, words)
+    if plan.resolved.is_training:
+        draw_recompute(frame.document)
+        draw_padding(frame.document)
+        draw_elastic(frame.document)
+        draw_trial(frame.document)
+    draw_files(frame.document, plan, words)
 
 
 def _table(plan: Plan, words: Words) -> None:
