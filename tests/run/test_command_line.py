@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 import run
@@ -51,13 +49,3 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], arguments: 
         run.parse(arguments)
     assert ended.value.code == 0
     assert "python run.py check" in capsys.readouterr().out
-
-
-def test_an_expected_error_is_told_without_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], taken_port: int
-) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    assert run.main(["--port", str(taken_port)]) == 1
-    told = capsys.readouterr().err
-    assert "--port" in told
-    assert "Traceback" not in told

@@ -157,3 +157,13 @@ def test_an_interrupted_test_run_lets_its_step_put_things_away(tmp_path: Path) -
 def test_no_browser_is_opened_without_a_screen() -> None:
     assert not run.has_screen({})
     assert run.has_screen({"WAYLAND_DISPLAY": "wayland-0"})
+
+
+def test_an_expected_error_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], taken_port: int
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert run.main(["--port", str(taken_port)]) == 1
+    told = capsys.readouterr().err
+    assert "--port" in told
+    assert "Traceback" not in told
