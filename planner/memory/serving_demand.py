@@ -45,6 +45,11 @@ def version_of(scenario: Scenario) -> tuple[int, ...]:
     return numbers or LATEST
 
 
+def is_v0(scenario: Scenario) -> bool:
+    """Whether the first engine generation runs."""
+    return scenario.runtime.engine == "v0"
+
+
 def longest_tokens(scenario: Scenario, model: ModelSpec) -> int:
     """`max_model_len`, else the longest sequence the model's config names, else a stated default."""
     return scenario.serving.max_model_len or model.max_position_embeddings or DEFAULT_CONTEXT

@@ -44,6 +44,7 @@ class PagedPool:
         groups: The groups; empty for a model without any cache.
         batched_tokens: Most tokens of one scheduling step.
         state_blocks: Blocks of a sequence in a recurrent group.
+        states_kept: A recurrent group holds one block more for every block of tokens.
     """
 
     block_tokens: int
@@ -52,6 +53,7 @@ class PagedPool:
     groups: tuple[Group, ...]
     batched_tokens: int
     state_blocks: int = 1
+    states_kept: bool = False
 
     @property
     def block_bytes(self) -> int:
@@ -69,7 +71,8 @@ class PagedPool:
     def blocks_of(self, group: Group, context: int) -> int:
         """Blocks one sequence of `context` tokens holds in a group, as the engine admits it."""
         if group.kind in STATEFUL:
-            return self.state_blocks
+            kept = ceil_div(context, self.block_tokens) if self.states_kept else 0
+            return kept + self.state_blocks
         if group.window is None:
             return ceil_div(context, group.block_tokens or self.block_tokens)
         if group.kind is AttentionKind.CHUNKED:
@@ -104,6 +107,7 @@ def paged_pool(
     batched_tokens: int,
     hybrid: bool,
     pad_limit: float = PAD_LIMIT_LATER,
+    state_step: int = 16,
 ) -> PagedPool:
     """The pool for the layers of one device.
 
@@ -115,12 +119,13 @@ def paged_pool(
         batched_tokens: Most tokens of one step.
         hybrid: Whether the version groups layers by kind; if not, windows are priced as full attention.
         pad_limit: Ratio of layer counts below which the larger is the group size.
+        state_step: Tokens that a block beside recurrent layers is a multiple of.
     """
     per_token = {shape: shape.token_bytes(key_format, value_format) for shape in shapes}
     if any(shape.ring for shape in shapes):
         return _beside_windows(shapes, per_token, block_tokens, batched_tokens)
     states = [shape for shape in shapes if shape.kind in STATEFUL]
-    block = max(block_tokens, _block_for_states(states, per_token, block_tokens))
+    block = max(block_tokens, _block_for_states(states, per_token, block_tokens, state_step))
     counts = _kind_counts(shapes, hybrid=hybrid)
     if not counts:
         return PagedPool(
@@ -186,9 +191,11 @@ def _state_bytes(shape: CacheShape) -> int:
     return shape.state * 4 + shape.conv * 2
 
 
-def _block_for_states(states: list[CacheShape], per_token: dict[CacheShape, float], step: int) -> int:
+def _block_for_states(
+    states: list[CacheShape], per_token: dict[CacheShape, float], block_tokens: int, step: int
+) -> int:
     """Tokens of an attention block so large that its page holds a whole recurrent state."""
     token = max((size for size in per_token.values()), default=0)
     if not states or not token:
-        return step
-    return round_up(ceil(max(map(_state_bytes, states)) / token), max(step, 16))
+        return block_tokens
+    return round_up(ceil(max(map(_state_bytes, states)) / token), max(block_tokens, step))

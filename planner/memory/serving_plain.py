@@ -11,10 +11,9 @@ from planner.memory.serving_demand import Demand, demand, version_of, workload_t
 from planner.memory.serving_draft import cached_shapes
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
+from planner.memory.serving_graphs import capture_sizes, captured_batches
 from planner.memory.serving_sharing import common_of
 from planner.memory.serving_vllm import (
-    capture_sizes,
-    captured_batches,
     communicators,
     context_entries,
     kv_formats,

@@ -94,11 +94,12 @@ def pool_answer(
     blocks = pool_bytes // pool.block_bytes
     if cap is not None:
         blocks = min(blocks, cap * len(pool.groups) // pool.block_tokens)
-    states = [group for group in pool.groups if group.kind in STATEFUL]
+    states = sum(group.kind in STATEFUL for group in pool.groups)
+    growing = len(pool.groups) - (0 if pool.states_kept else states)
     common = common_of(scenario)
     return DeviceAnswer(
-        kv_bytes_per_token=round(pool.token_bytes * (len(pool.groups) - len(states)) / len(pool.groups)),
-        state_bytes_per_sequence=len(states) * pool.block_bytes,
+        kv_bytes_per_token=round(pool.token_bytes * growing / len(pool.groups)),
+        state_bytes_per_sequence=states * pool.state_blocks * pool.block_bytes,
         budget_bytes=budget,
         pool_bytes=min(pool_bytes, blocks * pool.block_bytes) if cap is not None else pool_bytes,
         tokens=pool.tokens(blocks),
@@ -175,6 +176,8 @@ def sglang_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: 
 
 STATE_RATIO: Final = 0.9
 """Recurrent states against keys and values in SGLang's division of the pool (`mamba_full_memory_ratio`)."""
+SPARE_SLOTS: Final = 1
+"""`MambaPool` makes room for one slot more than it hands out; the division of the pool does not count it."""
 
 
 def sglang_answer(
@@ -191,14 +194,15 @@ def sglang_answer(
     ring = ring_bytes(shapes, key, value)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     pool = ledger.total(*CACHES) if available is None else max(0, available)
-    caches = round(pool / (1 + STATE_RATIO)) if state else pool
+    slots = int(pool * STATE_RATIO / (1 + STATE_RATIO) // state) if state else 0
+    caches = pool - slots * state
     common = common_of(scenario)
     tokens = int(caches // token) if token else asked.max_sequences * context
     if scenario.serving.max_total_tokens is not None:
         tokens = min(tokens, scenario.serving.max_total_tokens)
-    slots = (pool - caches) // state if state else tokens
+    states = (slots + SPARE_SLOTS) * state
     working = ledger.peak()[1] - ledger.total(*CACHES)
-    taken = working + round(tokens * token) + (pool - caches if state else 0)
+    taken = working + round(tokens * token) + states
     return DeviceAnswer(
         kv_bytes_per_token=round(token),
         state_bytes_per_sequence=state,
@@ -207,9 +211,10 @@ def sglang_answer(
         tokens=tokens,
         longest_tokens=min(tokens, asked.longest_tokens),
         concurrency=min(
-            common.fitting(tokens, context + (ring / token if token else 0), common.tokens), float(slots)
+            common.fitting(tokens, context + (ring / token if token else 0), common.tokens),
+            float(slots if state else tokens),
         ),
         reserves_bytes=taken,
-        state_pool_bytes=slots * state,
-        state_slots=slots if state else 0,
+        state_pool_bytes=states,
+        state_slots=slots,
     )

@@ -10,13 +10,16 @@ from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer, Symbol
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.serving_cache_entries import cache_entry, pool_entry
-from planner.memory.serving_demand import Demand, demand, version_of
-from planner.memory.serving_draft import cached_shapes, draft_tokens, draft_weights
+from planner.memory.serving_demand import Demand, demand, is_v0, version_of
+from planner.memory.serving_draft import cached_shapes, draft_weights
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
+from planner.memory.serving_graphs import graph_entries
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, paged_pool
 from planner.memory.serving_sharing import common_of, pool_common
+from planner.memory.serving_state_blocks import state_blocks, widened
 from planner.memory.serving_stored import casts_to_16_bit, held_safetensors, stored_entries
 from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
 from planner.memory.serving_weights import (
@@ -37,8 +40,6 @@ SMALL_SAMPLER: Final = (0, 17)
 """From here on sampling takes fewer logits-sized copies."""
 LATER_NON_TORCH: Final = (0, 18)
 GRAPHS_IN_BUDGET: Final = (0, 21)
-FULL_GRAPHS: Final = (0, 11)
-"""From here on decode steps are captured a second time as full graphs."""
 HYBRID_POOL: Final = (0, 9)
 NO_LATENT_CACHE: Final = (0, 7)
 """Before this, latent attention was cached as decompressed heads."""
@@ -79,11 +80,6 @@ def vllm_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tab
     ]
 
 
-def is_v0(scenario: Scenario) -> bool:
-    """Whether the first engine generation runs."""
-    return scenario.runtime.engine == "v0"
-
-
 # --- weights
 
 
@@ -121,7 +117,7 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         )
     return [
         *parts,
-        *rope_entries(share, model, int(plain.bytes)),
+        *rope_entries(share, scenario, model, int(plain.bytes)),
         *absorbed_entries(share, scenario, int(plain.bytes)),
         *draft_entries(share, scenario, model, int(plain.bytes)),
         *draft_weights(share, scenario),
@@ -271,41 +267,6 @@ def non_torch_entries(share: Share, scenario: Scenario, tables: Tables) -> list[
     ]  # fmt: skip
 
 
-def captured_batches(largest: int) -> list[int]:
-    """Batch sizes a graph is captured for: 1, 2, 4, every 8 below 256, every 16 up to the largest."""
-    return [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, 16)) if size <= largest]
-
-
-def capture_sizes(largest: int) -> int:
-    """How many those are."""
-    return len(captured_batches(largest))
-
-
-def graph_entries(share: Share, scenario: Scenario, asked: Demand, tables: Tables) -> list[Entry]:
-    """Captured graphs: a fixed part and a part per layer for each captured batch size.
-
-    Full graphs of decode steps stand beside the piecewise ones, for batches up to `max_num_seqs`.
-    """
-    if scenario.serving.cuda_graphs is False:
-        return []
-    largest = scenario.serving.cuda_graph_max_batch or min(2 * asked.max_sequences, 512)
-    graphs = capture_sizes(largest)
-    if version_of(scenario) >= FULL_GRAPHS and not is_v0(scenario):
-        graphs += capture_sizes(min(largest, asked.max_sequences))
-    symbols: tuple[Symbol, ...] = (
-        ("g", graphs),
-        ("c_0", tables.value("vllm_graph_bytes")),
-        ("c_L", tables.value("vllm_graph_layer_bytes")),
-        ("L", len(share.layers)),
-    )
-    return [
-        entry(
-            Category.ALLOCATOR, "cuda_graphs", "g*(c_0 + c_L*L)", symbols, "vllm_cuda_graphs",
-            phases=RUNNING, layer=Layer.RESERVED, estimate=True,
-        )
-    ]  # fmt: skip
-
-
 def switched(gpu: Gpu) -> bool:
     """Whether cards of this kind come joined by NVLink or a switch, for which NCCL keeps large buffers.
 
@@ -359,17 +320,18 @@ def vllm_pool(share: Share, scenario: Scenario, model: ModelSpec) -> PagedPool:
     version = version_of(scenario)
     expand = version < NO_LATENT_CACHE
     key, value = kv_formats(scenario)
+    kept = state_blocks(scenario, model)
     pool = paged_pool(
-        cached_shapes(share, scenario, model, expand_mla=expand),
+        widened(cached_shapes(share, scenario, model, expand_mla=expand), scenario, model),
         key_format=key,
         value_format=value,
         block_tokens=scenario.serving.block_size or 16,
         batched_tokens=demand(scenario, model, share).batched_tokens,
         hybrid=version >= HYBRID_POOL and not is_v0(scenario),
         pad_limit=PAD_LIMIT_LATER if version >= SMALL_SAMPLER else PAD_LIMIT,
+        state_step=kept.step_tokens,
     )
-    # A recurrent state is kept for every drafted token, so that those refused can be taken back.
-    return replace(pool, state_blocks=1 + draft_tokens(scenario))
+    return replace(pool, state_blocks=kept.fixed, states_kept=kept.each_block)
 
 
 def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
@@ -387,7 +349,8 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     if load < pool.blocks_for(asked.longest_tokens):
         sequences, context, saved = 1, asked.longest_tokens, 0
     if len(pool.groups) > 1 or pool.group_layers > 1:
-        return [pool_entry(pool, sequences, context, "vllm_kv_groups", saved)]
+        source = "vllm_state_blocks" if any(g.kind in STATEFUL for g in pool.groups) else "vllm_kv_groups"
+        return [pool_entry(pool, sequences, context, source, saved)]
     key, value = kv_formats(scenario)
     cells = sequences * round_up(context, pool.block_tokens) - saved * pool.block_tokens
     shapes = cached_shapes(share, scenario, model, expand_mla=version_of(scenario) < NO_LATENT_CACHE)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.ledger import Category, Entry, Symbol
-from planner.memory.kv_cache import counted
+from planner.memory.kv_cache import STATEFUL, counted
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_entry import entry
 from planner.memory.serving_stored import DRAFT, held_safetensors, stored_bytes
@@ -19,30 +19,66 @@ STEP: Final = 2 * MIB
 KEPT: Final = MIB
 ABSORBED_FROM: Final = {"vllm": (0, 7), "aphrodite": (0, 7), "sglang": (0, 4), "sglang_omni": (0, 0)}
 TWO_TABLES: Final = frozenset({"gemma3", "gemma3_text"})
+WITHOUT_TABLE: Final = frozenset({"kimi_linear"})
+"""Its latent attention rotates nothing (`mla_use_nope`), so `KimiMLAAttention` makes no table."""
+CLASS_SHARES: Final = {
+    "qwen3_next": 0.25, "qwen3_5": 0.25, "qwen3_5_moe": 0.25, "glm": 0.5, "glm4": 0.5, "glm4_moe": 0.5, "glm4v": 0.5,
+    "phi": 0.5, "nemotron": 0.5, "stablelm": 0.25, "gpt_neox": 0.25,
+}  # fmt: skip
+"""Rotating share of a head where a config says nothing: defaults of the configuration classes."""
+WIDE_TABLES_FROM: Final = {"sglang": (0, 4, 2), "sglang_omni": (0, 0)}
+"""From here on these keep the table in 32 bit on CUDA, whatever the model's own width."""
 SCALED_PAST_CONFIG: Final = frozenset({"linear"})
 
 
 # --- rotary tables
 
 
-def rope_entries(share: Share, model: ModelSpec, width_bytes: int) -> list[Entry]:
-    """Cosines and sines of every position, once a rank; models with two rotary bases keep two tables."""
+def rope_entries(share: Share, scenario: Scenario, model: ModelSpec, width_bytes: int) -> list[Entry]:
+    """Cosines and sines of every position, once a rank; models with two rotary bases keep two tables.
+
+    SGLang keeps them in 32 bit, and makes all layers of Gemma-3 from the config whose base is the local one: one
+    table.
+    """
     positions = model.max_position_embeddings
     if model.position_embedding != "rope" or positions is None or not share.layers:
         return []
-    shape = next((la.attention for la in share.layers if la.attention.head_dim), share.layers[0].attention)
-    fraction = config_value(model, "partial_rotary_factor")
-    width = round(shape.head_dim * fraction) if isinstance(fraction, int | float) else shape.head_dim
+    if model.model_type in WITHOUT_TABLE:
+        return []
+    turned_layers = (la.attention for la in share.layers if la.attention.kind not in STATEFUL)
+    shape = next((shape for shape in turned_layers if shape.head_dim), None)
+    if shape is None:
+        return []
+    width = _turned_width(model, shape.head_dim)
     if shape.kind is AttentionKind.MLA:
         width = shape.qk_rope_head_dim
     elif shape.kv_tied:
         turned = _text_value(model, "qk_rope_head_dim")
         width = turned if isinstance(turned, int) else width
-    symbols: tuple[Symbol, ...] = (("P", positions), ("s", _scale(model)), ("d", width), ("w", width_bytes))
-    formula = "P*s*d*w"
-    if model.model_type in TWO_TABLES or _text_value(model, "rope_local_base_freq") is not None:
-        formula = "P*(s + 1)*d*w"
-    return [entry(Category.WEIGHTS, "rope_cache", formula, symbols, "vllm_rotary_embedding")]
+    two = model.model_type in TWO_TABLES or _text_value(model, "rope_local_base_freq") is not None
+    since = WIDE_TABLES_FROM.get(scenario.runtime.name)
+    if since is not None and version_of(scenario) >= since:
+        formula, scale, bytes_each, reference = "P*s*d*w", 1 if two else _scale(model), 4, "sglang_rope"
+    else:
+        formula = "P*(s + 1)*d*w" if two else "P*s*d*w"
+        scale, bytes_each, reference = _scale(model), width_bytes, "vllm_rotary_embedding"
+    symbols: tuple[Symbol, ...] = (("P", positions), ("s", scale), ("d", width), ("w", bytes_each))
+    return [entry(Category.WEIGHTS, "rope_cache", formula, symbols, reference)]
+
+
+def _turned_width(model: ModelSpec, head_dim: int) -> int:
+    """Dimensions of a head that rotate: a share that the config or the class of its model type names."""
+    told = _text_value(model, "rope_parameters")
+    nested = told.get("partial_rotary_factor") if isinstance(told, dict) else None
+    given = (nested, _text_value(model, "partial_rotary_factor"), _text_value(model, "rotary_pct"))
+    shares = [value for value in given if isinstance(value, int | float)]
+    if shares:
+        return round(head_dim * shares[0])
+    dimensions = _text_value(model, "rotary_dim")
+    if isinstance(dimensions, int):
+        return min(dimensions, head_dim)
+    kind = model.model_type.removesuffix("_text")
+    return round(head_dim * CLASS_SHARES.get(kind, 1.0))
 
 
 def _text_value(model: ModelSpec, key: str) -> object:

@@ -79,6 +79,12 @@ REFERENCES: dict[str, Reference] = {
         f"{_VLLM}vllm/model_executor/layers/rotary_embedding",
         "source",
     ),
+    "sglang_rope": Reference(
+        "SGLang RotaryEmbedding and Gemma3TextModel",
+        "on CUDA the cache stays in fp32 (from 0.4.2); Gemma-3's layers are all made with the local base",
+        "https://github.com/sgl-project/sglang/blob/00a66ebe136b90479f9ccf9fc4f3d1c08251981c/python/sglang/srt/layers/rotary_embedding.py",
+        "source",
+    ),
     "vllm_mla_weights": Reference(
         "vLLM MLA: process_weights_after_loading",
         "W_UK_T and W_UV beside kv_b_proj",
@@ -161,6 +167,13 @@ REFERENCES: dict[str, Reference] = {
         "layers x tokens x KV heads x (key width + value width); MLA: latent and rope part once",
         "https://arxiv.org/abs/2309.06180",
         "paper",
+    ),
+    "vllm_state_blocks": Reference(
+        "vLLM MambaSpec and HybridAttentionMambaModelConfig",
+        "max_memory_usage_bytes: 1 + drafted blocks a sequence; mamba_cache_mode align (0.15): 2, all: one a block. "
+        "Blocks are multiples of 64 tokens beside latent attention",
+        f"{_VLLM}vllm/v1/kv_cache_interface.py",
+        "source",
     ),
     "vllm_kv_groups": Reference(
         "vLLM hybrid KV cache manager",

@@ -1,6 +1,7 @@
 """vLLM: defaults of `vllm serve`."""
 
 from planner.memory.serving_demand import longest_tokens, memory_gib, version_of
+from planner.memory.serving_state_blocks import caches_prefixes
 from planner.memory.weight_formats import served_format
 from planner.model.spec import ModelSpec
 from planner.placement import data_degree
@@ -34,7 +35,7 @@ def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
         "serving.memory_utilization": 0.9,
         "serving.block_size": 16,
         "serving.cuda_graphs": True,
-        "serving.prefix_caching": engine == "v1",
+        "serving.prefix_caching": engine == "v1" and caches_prefixes(scenario, model),
         **_batch(scenario, model, engine),
         **_stages(scenario, model),
         **_experts(scenario, model),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.ledger import Category
-from planner.memory.serving_vllm import capture_sizes, switched
+from planner.memory.serving_graphs import capture_sizes
+from planner.memory.serving_vllm import switched
 from planner.serving_readings import serving_readings
 from planner.units import GIB, MIB
 from tests.planner.serving.cases import (
