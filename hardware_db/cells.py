@@ -10,6 +10,15 @@ from hardware_db.errors import DataError
 from planner.hardware import Price, earliest_day
 
 
+def is_date(date_text: str) -> bool:
+    """Whether a text is an ISO date or a prefix of one."""
+    try:
+        earliest_day(date_text)
+    except ValueError:
+        return False
+    return True
+
+
 def read_text(path: Path) -> str:
     """The text of a data file.
 
@@ -88,10 +97,8 @@ class Row:
     def day(self, column: str) -> str:
         """An ISO date or a prefix of one; kept as text, since a prefix is not a day."""
         value = self._cells[self._columns[column]]
-        try:
-            earliest_day(value)
-        except ValueError as problem:
-            raise self.error(column, "a date: YYYY, YYYY-MM or YYYY-MM-DD") from problem
+        if not is_date(value):
+            raise self.error(column, "a date: YYYY, YYYY-MM or YYYY-MM-DD")
         return value
 
     def price(self, prefix: str, high: float) -> Price | None:

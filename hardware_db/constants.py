@@ -5,9 +5,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from hardware_db.cells import read_rows, read_text
+from hardware_db.cells import is_date, read_rows, read_text
 from hardware_db.errors import DataError
-from planner.hardware import Band, Constant, earliest_day
+from planner.hardware import Band, Constant
 
 BAND_COLUMNS = ("runtime", "task", "layer", "n_rows", "low_frac", "high_frac", "made_on", "how")
 
@@ -60,7 +60,7 @@ def _constant(file: str, text: str, name: str, table: object) -> Constant:
 def _is_allowed(key: str, value: object) -> bool:
     allowed = _ALLOWED.get(key)
     if key == "date":
-        return isinstance(value, str) and _is_date(value)
+        return isinstance(value, str) and is_date(value)
     if allowed == _TEXT:
         return isinstance(value, str) and bool(value.strip())
     if key == "recalled":
@@ -70,14 +70,6 @@ def _is_allowed(key: str, value: object) -> bool:
     if key == "n_rows":
         return isinstance(value, int) and value >= 1
     return 0 <= value <= 1 if allowed == _FRAC else math.isfinite(value)
-
-
-def _is_date(value: str) -> bool:
-    try:
-        earliest_day(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _line_of(text: str, name: str, key: str) -> int:

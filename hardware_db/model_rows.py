@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from hardware_db.cells import read_text
+from hardware_db.cells import is_date, read_text
 from hardware_db.errors import DataError
-from planner.hardware import ModelRow, earliest_day
+from planner.hardware import ModelRow
 
 _HEAD = re.compile(r'\{"kind": "(model|pipeline)", "id": "([^"\\]+)"')
 
@@ -110,7 +110,7 @@ def parse_row(file: str, number: int, text: str) -> ModelRow:
     is_model = row.get("kind") == "model"
     for key in (*TEXT_KEYS, *(MODEL_TEXT_KEYS if is_model else ())):
         check(key, isinstance(row.get(key), str) and bool(row[key].strip()), "text")
-    check("released", _is_date(row["released"]), "a date: YYYY, YYYY-MM or YYYY-MM-DD")
+    check("released", is_date(row["released"]), "a date: YYYY, YYYY-MM or YYYY-MM-DD")
     check("params_total", _is_count(row.get("params_total")), "a whole number from 1")
     if is_model:
         for key in MODEL_COUNT_KEYS:
@@ -128,11 +128,3 @@ def parse_row(file: str, number: int, text: str) -> ModelRow:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 1 <= value <= 10**14
-
-
-def _is_date(value: str) -> bool:
-    try:
-        earliest_day(value)
-    except ValueError:
-        return False
-    return True

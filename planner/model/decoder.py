@@ -71,6 +71,20 @@ def grouped(heads: int, kv_heads: int, head_dim: int, window: Window = FULL) -> 
     )
 
 
+def latent(heads: int, *, nope: int, rope: int, value: int, q_lora_rank: int, kv_lora_rank: int) -> Attention:
+    """Multi-head latent attention: a head's key is `nope` wide and rotary over `rope` more, its value `value`."""
+    return Attention(
+        kind=AttentionKind.MLA,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=nope + rope,
+        v_head_dim=value,
+        kv_lora_rank=kv_lora_rank,
+        qk_rope_head_dim=rope,
+        q_lora_rank=q_lora_rank,
+    )
+
+
 def read_heads(f: Fields, hidden_size: int, kv_default: int | None = None) -> Attention:
     """Grouped-query attention: heads, key and value heads, head width."""
     heads = f.size("num_attention_heads", span=HEADS)

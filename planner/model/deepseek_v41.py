@@ -7,15 +7,17 @@ tables and drafting layers are described in words there, so counts carry `class_
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from planner.model.decoder import decoder_spec, read_trunk, stack
-from planner.model.fields import HEADS, LAYERS, POSITIONS, Fields
-from planner.model.hyper import connection_params
+from planner.model.fields import HEADS, LAYERS, Fields
+from planner.model.hyper import connection_params, shared_key_mixer
 from planner.model.mla_moe import STYLE
 from planner.model.moe import read_shared_experts
 from planner.model.parts import Feed, Mixer, matrix
-from planner.model.spec import Attention, AttentionKind, Block, Linear, ModelSpec, Part, Split
+from planner.model.spec import Block, ModelSpec, Part
 
+NAMES: Final = ("wq_a", "wq_b", "wkv", "wo_a", "wo_b")
 NGRAM_TABLES = "ngram_tables"
 
 
@@ -55,18 +57,10 @@ def _roles(f: Fields, count: int) -> Sequence[_Role]:
 
 def _mixer(f: Fields, hidden: int, role: _Role) -> Mixer:
     ratio, keeps, picks = role
-    heads, dim = f.size("num_attention_heads", span=HEADS), f.size("head_dim")
-    q_rank, groups, o_rank = f.size("q_lora_rank"), f.size("o_groups", span=HEADS), f.size("o_lora_rank")
+    mixer = shared_key_mixer(f, hidden, NAMES)
+    dim, q_rank = mixer.shape.head_dim, mixer.shape.q_lora_rank
     index_heads, index_dim = f.size("index_n_heads", span=HEADS), f.size("index_head_dim")
-    group_width = f.divides("o_groups", groups, "num_attention_heads * head_dim", heads * dim)
-    linears: tuple[Linear, ...] = (
-        matrix("wq_a", hidden, q_rank, Part.ATTENTION),
-        matrix("wq_b", q_rank, heads * dim, Part.ATTENTION, Split.COLUMN),
-        matrix("wkv", hidden, dim, Part.ATTENTION),
-        matrix("wo_a", group_width, groups * o_rank, Part.ATTENTION, Split.COLUMN),
-        matrix("wo_b", groups * o_rank, hidden, Part.ATTENTION, Split.ROW),
-    )
-    norms = q_rank + dim
+    linears, norms = mixer.linears, mixer.norm_params
     if keeps:
         linears += (
             matrix("compressor.wkv", hidden, dim, Part.ATTENTION),
@@ -79,19 +73,10 @@ def _mixer(f: Fields, hidden: int, role: _Role) -> Mixer:
             matrix("indexer.wq_b", q_rank, index_heads * index_dim, Part.ATTENTION),
             matrix("indexer.weights_proj", hidden, index_heads, Part.ATTENTION, quantizable=False),
         )
-    shape = Attention(
-        kind=AttentionKind.SLIDING,
-        num_heads=heads,
-        num_kv_heads=1,
-        head_dim=dim,
-        v_head_dim=dim,
-        window=f.size("sliding_window", span=POSITIONS),
-        q_lora_rank=q_rank,
-        index_head_dim=index_dim if keeps else 0,
-        compress_ratio=ratio if keeps else 0,
-        kv_tied=True,
-    )
-    return Mixer(shape=shape, linears=linears, norm_params=norms, vector_params=heads)
+    shape = mixer.shape
+    if keeps:
+        shape = replace(shape, index_head_dim=index_dim, compress_ratio=ratio)
+    return replace(mixer, shape=shape, linears=linears, norm_params=norms)
 
 
 def _tables(f: Fields, hidden: int, streams: int) -> tuple[Block, ...]:

@@ -150,36 +150,25 @@ def read_body(
 
 def gpt2(f: Fields) -> ModelSpec:
     """GPT-2."""
-    body = read_body(f, _OLD, _C_ATTN, _C_FC, qkv_bias=True, output_bias=True, mlp_bias=True)
-    positions = f.size("n_positions", "max_position_embeddings", span=POSITIONS)
-    return body.spec(
-        f,
-        positions=positions,
-        act="gelu_new",
-        position="learned",
-        tie=True,
-        position_params=positions * body.hidden,
-    )
+    return _biased_gpt2(f, "gelu_new")
 
 
 def gpt_bigcode(f: Fields) -> ModelSpec:
     """SantaCoder and StarCoder: GPT-2 with one key and value head."""
     multi_query = f.flag("multi_query", default=True)
+    return _biased_gpt2(f, "gelu_pytorch_tanh", lambda heads: 1 if multi_query else heads)
+
+
+def _biased_gpt2(f: Fields, act: str, kv_heads: Callable[[int], int] | None = None) -> ModelSpec:
+    """GPT-2's matrices with biases, learned positions and a tied head; `kv_heads` as for `read_body`."""
     body = read_body(
-        f,
-        _OLD,
-        _C_ATTN,
-        _C_FC,
-        qkv_bias=True,
-        output_bias=True,
-        mlp_bias=True,
-        kv_heads=lambda heads: 1 if multi_query else heads,
+        f, _OLD, _C_ATTN, _C_FC, qkv_bias=True, output_bias=True, mlp_bias=True, kv_heads=kv_heads
     )
     positions = f.size("n_positions", "max_position_embeddings", span=POSITIONS)
     return body.spec(
         f,
         positions=positions,
-        act="gelu_pytorch_tanh",
+        act=act,
         position="learned",
         tie=True,
         position_params=positions * body.hidden,

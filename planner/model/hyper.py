@@ -5,6 +5,7 @@ Source: the modeling files of transformers 5.24.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from planner.model.decoder import decoder_spec, read_trunk, stack
 from planner.model.fields import HEADS, LAYERS, POSITIONS, Fields
@@ -19,6 +20,9 @@ _RATIOS = {
     "compressed_sparse_attention": 4,
     "heavily_compressed_attention": 128,
 }
+
+
+V4_NAMES: Final = ("q_a_proj", "q_b_proj", "kv_proj", "o_a_proj", "o_b_proj")
 
 
 def connection_params(hidden_size: int, streams: int) -> int:
@@ -65,18 +69,9 @@ def _v4_kinds(f: Fields, count: int) -> Sequence[str]:
 
 
 def _v4_mixer(f: Fields, hidden: int, kind: str) -> Mixer:
-    heads, dim = f.size("num_attention_heads", span=HEADS), f.size("head_dim")
-    q_rank, groups, o_rank = f.size("q_lora_rank"), f.size("o_groups", span=HEADS), f.size("o_lora_rank")
-    ratio = _RATIOS[kind]
-    group_width = f.divides("o_groups", groups, "num_attention_heads * head_dim", heads * dim)
-    linears: tuple[Linear, ...] = (
-        matrix("q_a_proj", hidden, q_rank, Part.ATTENTION),
-        matrix("q_b_proj", q_rank, heads * dim, Part.ATTENTION, Split.COLUMN),
-        matrix("kv_proj", hidden, dim, Part.ATTENTION),
-        matrix("o_a_proj", group_width, groups * o_rank, Part.ATTENTION, Split.COLUMN),
-        matrix("o_b_proj", groups * o_rank, hidden, Part.ATTENTION, Split.ROW),
-    )
-    norms, vectors, index_dim = q_rank + dim, heads, 0
+    mixer, ratio = shared_key_mixer(f, hidden, V4_NAMES), _RATIOS[kind]
+    dim, q_rank = mixer.shape.head_dim, mixer.shape.q_lora_rank
+    linears, norms, vectors, index_dim = mixer.linears, mixer.norm_params, mixer.vector_params, 0
     if ratio:
         # The closer compression keeps two overlapping series (paper, section 2.3.1).
         series = 2 if ratio == _RATIOS["compressed_sparse_attention"] else 1
@@ -98,6 +93,29 @@ def _v4_mixer(f: Fields, hidden: int, kind: str) -> Mixer:
         )
         norms += index_dim
         vectors += ratio * 2 * index_dim
+    shape = replace(mixer.shape, index_head_dim=index_dim, compress_ratio=ratio)
+    return Mixer(shape=shape, linears=linears, norm_params=norms, vector_params=vectors)
+
+
+def shared_key_mixer(f: Fields, hidden: int, names: tuple[str, str, str, str, str]) -> Mixer:
+    """Attention in a window over one head whose key is its value too; queries and output pass a waist.
+
+    Args:
+        f: The config's fields.
+        hidden: Residual width.
+        names: The matrices: query down and up, key and value, output down (in groups of heads) and up.
+    """
+    heads, dim = f.size("num_attention_heads", span=HEADS), f.size("head_dim")
+    q_rank, groups, o_rank = f.size("q_lora_rank"), f.size("o_groups", span=HEADS), f.size("o_lora_rank")
+    group_width = f.divides("o_groups", groups, "num_attention_heads * head_dim", heads * dim)
+    query_down, query_up, key_value, output_down, output_up = names
+    linears = (
+        matrix(query_down, hidden, q_rank, Part.ATTENTION),
+        matrix(query_up, q_rank, heads * dim, Part.ATTENTION, Split.COLUMN),
+        matrix(key_value, hidden, dim, Part.ATTENTION),
+        matrix(output_down, group_width, groups * o_rank, Part.ATTENTION, Split.COLUMN),
+        matrix(output_up, groups * o_rank, hidden, Part.ATTENTION, Split.ROW),
+    )
     shape = Attention(
         kind=AttentionKind.SLIDING,
         num_heads=heads,
@@ -106,11 +124,9 @@ def _v4_mixer(f: Fields, hidden: int, kind: str) -> Mixer:
         v_head_dim=dim,
         window=f.size("sliding_window", span=POSITIONS),
         q_lora_rank=q_rank,
-        index_head_dim=index_dim,
-        compress_ratio=ratio,
         kv_tied=True,
     )
-    return Mixer(shape=shape, linears=linears, norm_params=norms, vector_params=vectors)
+    return Mixer(shape=shape, linears=linears, norm_params=q_rank + dim, vector_params=heads)
 
 
 def _compressor(name: str, hidden: int, width: int) -> tuple[Linear, Linear]:

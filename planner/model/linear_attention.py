@@ -71,15 +71,7 @@ def read_delta_attention(f: Fields, hidden: int) -> Mixer:
     if source.flag("use_full_rank_gate", default=False):
         gate = (matrix("g_proj", hidden, width, Part.ATTENTION, Split.COLUMN),)
     return Mixer(
-        shape=Attention(
-            kind=AttentionKind.LINEAR,
-            num_heads=heads,
-            num_kv_heads=heads,
-            head_dim=dim,
-            v_head_dim=dim,
-            state_elements=heads * dim * dim,
-            conv_state_elements=3 * width * (kernel - 1),
-        ),
+        shape=_square_states(heads, dim, convolved=3 * width * (kernel - 1)),
         linears=(
             matrix("q_proj", hidden, width, Part.ATTENTION, Split.COLUMN),
             matrix("k_proj", hidden, width, Part.ATTENTION, Split.COLUMN),
@@ -95,18 +87,24 @@ def read_delta_attention(f: Fields, hidden: int) -> Mixer:
     )
 
 
+def _square_states(heads: int, dim: int, convolved: int = 0) -> Attention:
+    """A state of width x width for each head, and what a convolution before it remembers."""
+    return Attention(
+        kind=AttentionKind.LINEAR,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=dim,
+        v_head_dim=dim,
+        state_elements=heads * dim * dim,
+        conv_state_elements=convolved,
+    )
+
+
 def lightning_mixer(hidden: int, heads: int, dim: int) -> Mixer:
     """MiniMax's lightning attention: no convolution, state of heads x width x width."""
     width = heads * dim
     return Mixer(
-        shape=Attention(
-            kind=AttentionKind.LINEAR,
-            num_heads=heads,
-            num_kv_heads=heads,
-            head_dim=dim,
-            v_head_dim=dim,
-            state_elements=heads * dim * dim,
-        ),
+        shape=_square_states(heads, dim),
         linears=(
             matrix("qkv_proj", hidden, 3 * width, Part.ATTENTION, Split.COLUMN),
             matrix("out_proj", width, hidden, Part.ATTENTION, Split.ROW),

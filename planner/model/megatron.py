@@ -8,7 +8,7 @@ The keys: `norm`, `gated_mlp`, `add_bias_linear`, `position_embedding`, `qk_laye
 from collections.abc import Callable
 from dataclasses import replace
 
-from planner.model.decoder import grouped, stack
+from planner.model.decoder import grouped, latent, stack
 from planner.model.fields import EXPERTS, HEADS, LAYERS, POSITIONS, VOCAB, WIDTH, Fields
 from planner.model.moe import mix_feeds, read_routing, sparse_layers
 from planner.model.parts import (
@@ -24,8 +24,6 @@ from planner.model.parts import (
     moe_feed,
 )
 from planner.model.spec import (
-    Attention,
-    AttentionKind,
     Block,
     Layer,
     Linear,
@@ -83,16 +81,7 @@ def _latent_attention(f: Fields, hidden: int) -> Mixer:
     q_rank = f.optional_size("q_lora_rank") or 0
     kv_rank, rope = f.size("kv_lora_rank"), f.size("qk_rope_head_dim")
     nope, value = f.size("qk_nope_head_dim"), f.size("v_head_dim")
-    shape = Attention(
-        kind=AttentionKind.MLA,
-        num_heads=heads,
-        num_kv_heads=heads,
-        head_dim=nope + rope,
-        v_head_dim=value,
-        kv_lora_rank=kv_rank,
-        qk_rope_head_dim=rope,
-        q_lora_rank=q_rank,
-    )
+    shape = latent(heads, nope=nope, rope=rope, value=value, q_lora_rank=q_rank, kv_lora_rank=kv_rank)
     query: tuple[Linear, ...] = (
         matrix("linear_q_down_proj", hidden, q_rank, Part.ATTENTION),
         matrix("linear_q_up_proj", q_rank, shape.q_width, Part.ATTENTION, Split.COLUMN),

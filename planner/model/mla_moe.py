@@ -6,11 +6,11 @@ Source: DeepSeek-V2 paper, section 2.1, and the modeling files of transformers 5
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from planner.model.decoder import Trunk, decoder_spec, read_dense_feed, read_trunk, stack
+from planner.model.decoder import Trunk, decoder_spec, latent, read_dense_feed, read_trunk, stack
 from planner.model.fields import EXPERTS, HEADS, LAYERS, Fields
 from planner.model.moe import deepseek_feeds, read_routing
 from planner.model.parts import Feed, Mixer, join, matrix, moe_feed
-from planner.model.spec import Attention, AttentionKind, Block, Layer, Linear, ModelSpec, Part, Split
+from planner.model.spec import Block, Layer, Linear, ModelSpec, Part, Split
 from planner.model.style import Style
 
 STYLE = Style()
@@ -39,15 +39,8 @@ def latent_mixer(
         value: Width of a value head.
         bias: Biases on the down projections and the output.
     """
-    shape = Attention(
-        kind=AttentionKind.MLA,
-        num_heads=heads,
-        num_kv_heads=heads,
-        head_dim=nope + rope,
-        v_head_dim=value,
-        kv_lora_rank=kv_lora_rank,
-        qk_rope_head_dim=rope,
-        q_lora_rank=q_lora_rank,
+    shape = latent(
+        heads, nope=nope, rope=rope, value=value, q_lora_rank=q_lora_rank, kv_lora_rank=kv_lora_rank
     )
     query: tuple[Linear, ...]
     if q_lora_rank:
