@@ -247,6 +247,7 @@ def test_parts_of_servers_that_nothing_joins_have_no_speed() -> None:
     assert isinstance(alone, Fit)
     assert isinstance(whole, Fit)
     assert alone.rate is None
+    assert not alone.joined
     assert whole.rate is not None
     assert alone.headroom_bytes == whole.headroom_bytes
 

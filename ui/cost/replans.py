@@ -47,6 +47,7 @@ class Fit:
         largest: The part that takes most of the peak there.
         lacks: What the card has no hardware for, if anything.
         rate: Tokens a second; None where the tables lack a figure of the card.
+        joined: Whether anything is known of the network between its machines; without it there is no rate.
     """
 
     verdict: Verdict
@@ -55,6 +56,7 @@ class Fit:
     largest: Category
     lacks: Issue | None = None
     rate: Rate | None = None
+    joined: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ def _planned(document: Document, machines: Machines) -> Fit | Refusal:
     if scenario is None:
         return Refusal(issue=issues[0])
     try:
-        return _fit(_plan(scenario), timed=machines.joined)
+        return _fit(_plan(scenario), joined=machines.joined)
     except ScenarioError as error:
         errors = [issue for issue in error.issues if issue.severity is Severity.ERROR]
         return Refusal(issue=(errors or list(error.issues))[0])
@@ -171,7 +173,7 @@ def _plan(scenario: Scenario) -> Plan:
     return plan(scenario, answers.tables())
 
 
-def _fit(answer: Plan, *, timed: bool) -> Fit:
+def _fit(answer: Plan, *, joined: bool) -> Fit:
     worst = answer.worst
     sizes = worst.ledger.by_category(worst.peak_phase)
     return Fit(
@@ -180,5 +182,6 @@ def _fit(answer: Plan, *, timed: bool) -> Fit:
         headroom_bytes=worst.headroom_bytes,
         largest=max(sizes, key=lambda category: sizes[category], default=Category.WEIGHTS),
         lacks=next((issue for issue in answer.issues if issue.code in CARD_LACKS), None),
-        rate=rate_of(answer) if timed else None,
+        rate=rate_of(answer) if joined else None,
+        joined=joined,
     )

@@ -215,6 +215,9 @@ def foot(rows: Sequence[Row], today: date, words: Words) -> Safe:
         old = choice.older_than_a_year(rows, today)
         oldest, newest = (day(text, words) for text in span)
         parts.append(words.html("cost.foot.dates", oldest=oldest, newest=newest, old=whole(old)))
+    apart = [row for row in rows if row.fit is not None and not row.fit.joined]
+    if apart:
+        parts.append(words.html("cost.foot.apart", n=whole(len(apart))))
     parts.append(words.html("cost.foot.kinds"))
     return words.sentences(parts)
 

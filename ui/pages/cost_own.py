@@ -12,6 +12,7 @@ from ui.cost.currency import draw_currency, exchange
 from ui.cost.own import OwnPrice, own_quote, problem_of
 from ui.cost.quotes import Quote
 from ui.document import Document
+from ui.numbers import DASH
 from ui.words import Words
 
 _PRICES: Final = "cost_own_prices"
@@ -49,7 +50,12 @@ def draw_own_prices(plan: Plan, document: Document, words: Words) -> None:
             problem = problem_of(own, offers)
             if problem is not None:
                 tone = "m" if problem == "no_price" else "bad"
-                text = words.html(f"cost.own.problem.{problem}", n=position)
+                given = {"cards": own.cards, "price": own.per_hour}.get(problem)
+                text = words.html(
+                    f"cost.own.problem.{problem}",
+                    n=position,
+                    given=f"{given:,.10g}" if given is not None else DASH,
+                )
                 st.html(f'<div class="msg {tone}" role="alert">{text}</div>')
         with st.container(key="quiet_add_price"):
             st.button(words("cost.own.add"), type="tertiary", key="own_add", on_click=_add, args=(plan,))
@@ -84,7 +90,6 @@ def _line(line: int, position: int, own: OwnPrice, document: Document, words: Wo
         )
         st.number_input(
             label("cards"),
-            min_value=1,
             value=None,
             step=1,
             label_visibility=visible,
@@ -93,7 +98,6 @@ def _line(line: int, position: int, own: OwnPrice, document: Document, words: Wo
         )
         st.number_input(
             label("per_hour"),
-            min_value=0.0,
             value=None,
             step=0.1,
             format="%.2f",
