@@ -1,10 +1,21 @@
 """Pieces of a page as HTML. Every text that comes in is escaped, unless it was built as `Safe`."""
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from planner.ledger import Category
 from ui.tokens import variable
 from ui.words import Safe, Words, escaped
+
+_TOGETHER: Final = re.compile(r"(?<![\w#])\d[\d.,]*(?: × [^\s<&]+| (?:[KMGT]i?B|%)(?!\w))")
+"""A quantity with its unit, a number of cards with the first word of their name."""
+
+
+def headline(sentence: str) -> Safe:
+    """The page's first heading; a number stays on the line of what it counts."""
+    kept = _TOGETHER.sub(r'<span class="nb">\g<0></span>', escaped(sentence))
+    return Safe(f'<h1 class="v">{kept}</h1>')
 
 
 def section(title: str, note: str = "") -> Safe:
@@ -29,6 +40,7 @@ def table(
     name: str,
     left: Sequence[int] = (),
     wide: Sequence[int] = (),
+    stacked: bool = False,
 ) -> Safe:
     """A table in a box of its own that scrolls sideways and takes the keyboard.
 
@@ -38,16 +50,20 @@ def table(
         name: What a screen reader calls it.
         left: Columns that are text.
         wide: Columns of text that wraps.
+        stacked: Whether a phone has the cells of a row below one another, each number with its head.
     """
 
     def cells(kind: str, row: Sequence[str]) -> str:
         return "".join(
-            f"<{kind}{_class(i, left, wide)}>{escaped(cell)}</{kind}>" for i, cell in enumerate(row)
+            f"<{kind}{_class(i, left, wide)}{_head(i, head) if stacked and kind == 'td' else ''}>"
+            f"{escaped(cell)}</{kind}>"
+            for i, cell in enumerate(row)
         )
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    kind = "t stack" if stacked else "t"
     return Safe(
-        f'<div class="tw" tabindex="0" role="region" aria-label="{escaped(name)}"><table class="t">'
+        f'<div class="tw" tabindex="0" role="region" aria-label="{escaped(name)}"><table class="{kind}">'
         f"<thead><tr>{cells('th', head)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -76,6 +92,10 @@ def note(tone: str, body: str) -> Safe:
 def bullets(items: Iterable[str]) -> Safe:
     """A short list."""
     return Safe("<ul>" + "".join(f"<li>{escaped(item)}</li>" for item in items) + "</ul>")
+
+
+def _head(column: int, head: Sequence[str]) -> str:
+    return f' data-head="{escaped(head[column])}"' if column else ""
 
 
 def _class(column: int, left: Sequence[int], wide: Sequence[int]) -> str:

@@ -2,10 +2,10 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from planner.claims.training import STATES, activation_bytes, allocated
+from planner.claims.training import STATES, activation_bytes, allocated, of_activations
 from planner.claims.types import Figure, Unit, worked
 from planner.estimate import plan as make_plan
 from planner.hardware import Gpu, Tables
@@ -54,6 +54,10 @@ def _rule(
     claim: str, name: str, said: float, found: float, unit: Unit, formula: str = "", **symbols: float
 ) -> Rule:
     return Rule(claim=claim, figure=worked(name, said, unit, formula, symbols, found))
+
+
+def _of_activations(rule: Rule) -> Rule:
+    return replace(rule, figure=of_activations(rule.figure))
 
 
 def _changed(plan: Plan, tables: Tables, **changes: Any) -> Plan | None:
@@ -145,9 +149,10 @@ def _bytes_per_parameter(plan: Plan, _tables: Tables) -> Iterator[Rule]:
 def _tenth(plan: Plan, _tables: Tables) -> Iterator[Rule]:
     """A tenth of the weights times the batch."""
     weights, batch = plan.model.params_total * HALF, plan.resolved.training.micro_batch
-    yield _rule(
-        "g7", "activations_tenth", 0.1 * weights * batch, activation_bytes(plan), "bytes", "0.1*W*b", W=weights, b=batch
-    )  # fmt: skip
+    said, found = 0.1 * weights * batch, activation_bytes(plan)
+    yield _of_activations(
+        _rule("g7", "activations_tenth", said, found, "bytes", "0.1*W*b", W=weights, b=batch)
+    )
 
 
 def _longer(plan: Plan, tables: Tables) -> Iterator[Rule]:
@@ -160,7 +165,7 @@ def _longer(plan: Plan, tables: Tables) -> Iterator[Rule]:
     ):
         after = _changed(plan, tables, **{path: 2 * value})
         if after is not None and before:
-            yield _rule(claim, name, said, activation_bytes(after) / before, "ratio")
+            yield _of_activations(_rule(claim, name, said, activation_bytes(after) / before, "ratio"))
 
 
 def _checkpointing(plan: Plan, tables: Tables) -> Iterator[Rule]:
@@ -172,7 +177,7 @@ def _checkpointing(plan: Plan, tables: Tables) -> Iterator[Rule]:
     if without is None or full is None or not activation_bytes(without):
         return
     saved = 1 - activation_bytes(full) / activation_bytes(without)
-    yield _rule("g9", "checkpointing_saves", 0.5, saved, "frac")
+    yield _of_activations(_rule("g9", "checkpointing_saves", 0.5, saved, "frac"))
     before, after = (training_speed(made, tables).step_time_s for made in (without, full))
     if before and after:
         yield _rule("g9", "checkpointing_costs", 0.33, after / before - 1, "frac")
@@ -193,9 +198,12 @@ def _zero(plan: Plan, tables: Tables) -> Iterator[Rule]:
         yield _rule("g10", "zero2_saves", 0.6, 1 - allocated(second) / allocated(plain), "frac")
     if third is not None:
         working, parameters = activation_bytes(third), plan.model.params_total
-        yield _rule(
-            "g27", "zero3_card", parameters * HALF / cards + working, allocated(third), "bytes", "P*w/N + A",
-            P=parameters, w=HALF, N=cards, A=working,
+        said = parameters * HALF / cards + working
+        yield _of_activations(
+            _rule(
+                "g27", "zero3_card", said, allocated(third), "bytes", "P*w/N + A",
+                P=parameters, w=HALF, N=cards, A=working,
+            )
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.claims.bytes_per_parameter import LLAMA_2_7B
-from planner.claims.training import LLAMA_2_13B, activation_bytes, full_training
+from planner.claims.training import LLAMA_2_13B, activation_bytes, full_training, of_activations
 from planner.claims.types import Claim, Figure, Outcome, planned, worked
 from planner.hardware import Tables
 from planner.ledger import Category, Phase
@@ -31,7 +31,9 @@ def g20(tables: Tables) -> Claim:
             found=written.gathered_host_bytes if written else 0,
             unit="bytes",
         ),
-        Figure(name="activations_computed_again", said=None, found=kept - again, unit="bytes"),
+        of_activations(
+            Figure(name="activations_computed_again", said=None, found=kept - again, unit="bytes")
+        ),
     )
     return Claim(id="g20", outcome=Outcome.WRONG, figures=figures)
 

@@ -1,6 +1,7 @@
 """Claims about a training step, each answered by plans."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from planner.claims.bytes_per_parameter import BILLION, HALF, LLAMA_2_7B, LLAMA_2_70B
@@ -39,6 +40,11 @@ def activation_bytes(made: Plan) -> int:
     return max(sum(ledger.by_category(phase).get(kind, 0) for kind in kinds) for phase in ledger.phases)
 
 
+def of_activations(figure: Figure) -> Figure:
+    """A figure that is made of `activation_bytes`, so that its working can say what these count."""
+    return replace(figure, counts="activations")
+
+
 def named_bytes(made: Plan, name: str, phase: Phase) -> int:
     """Bytes of the entries with a name in one phase of the fullest card."""
     return sum(e.bytes for e in made.worst.ledger.entries if e.name == name and phase in e.phases)
@@ -60,7 +66,9 @@ def _share(name: str, said: float | None, found: float) -> Figure:
 def g5(tables: Tables) -> Claim:
     """Activations against the batch: each doubling doubles them, no more."""
     sizes = {b: activation_bytes(planned(full_training(micro_batch=b), tables)) for b in (1, 2, 4, 8)}
-    figures = tuple(_ratio(f"batch_{b}_over_{b // 2}", None, sizes[b] / sizes[b // 2]) for b in (2, 4, 8))
+    figures = tuple(
+        of_activations(_ratio(f"batch_{b}_over_{b // 2}", None, sizes[b] / sizes[b // 2])) for b in (2, 4, 8)
+    )
     return Claim(id="g5", outcome=Outcome.WRONG, figures=figures)
 
 
@@ -74,10 +82,12 @@ def g6(tables: Tables) -> Claim:
     scores = [named_bytes(found["eager", s], "attention_scores", Phase.FORWARD) for s in (2048, 4096)]
     flash = [named_bytes(found["flash", s], "attention_scores", Phase.FORWARD) for s in (2048, 4096)]
     figures = (
-        _ratio(
-            "flash_doubled",
-            4,
-            activation_bytes(found["flash", 4096]) / activation_bytes(found["flash", 2048]),
+        of_activations(
+            _ratio(
+                "flash_doubled",
+                4,
+                activation_bytes(found["flash", 4096]) / activation_bytes(found["flash", 2048]),
+            )
         ),
         _ratio("eager_scores_doubled", 4, scores[1] / scores[0]),
         Figure(name="flash_scores", said=None, found=flash[1], unit="bytes"),
@@ -95,10 +105,9 @@ def g7(tables: Tables) -> Claim:
     ):
         made = planned(full_training(micro_batch=b, sequence_length=s, checkpointing=checkpointing), tables)
         weights = made.worst.ledger.by_category(Phase.REST)[Category.WEIGHTS]
+        said, symbols = 0.1 * weights * b, {"W": weights, "b": b}
         figures.append(
-            worked(
-                name, 0.1 * weights * b, "bytes", "0.1*W*b", {"W": weights, "b": b}, activation_bytes(made)
-            )
+            of_activations(worked(name, said, "bytes", "0.1*W*b", symbols, activation_bytes(made)))
         )
     return Claim(id="g7", outcome=Outcome.WRONG, figures=tuple(figures))
 
@@ -113,7 +122,7 @@ def g9(tables: Tables) -> Claim:
         }
         figures.append(_share(f"full_{s}", 0.5, 1 - plans["full"] / plans["none"]))
         figures.append(_share(f"selective_{s}", 0.3, 1 - plans["selective_op"] / plans["none"]))
-    return Claim(id="g9", outcome=Outcome.DEPENDS, figures=tuple(figures))
+    return Claim(id="g9", outcome=Outcome.DEPENDS, figures=tuple(map(of_activations, figures)))
 
 
 def g10(tables: Tables) -> Claim:

@@ -41,6 +41,7 @@ class Figure:
         reference: Key into `planner.references` where the number is a published one.
         low: Lower end of what the planner finds, for times and costs; None where there is no band.
         high: Upper end.
+        counts: What a name like "activations" stands for in this figure, a code; empty where that is plain.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Figure:
     reference: str = ""
     low: float | None = None
     high: float | None = None
+    counts: Literal["", "activations"] = ""
 
     @property
     def error_frac(self) -> float | None:

@@ -75,6 +75,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "reference": figure.reference,
         "low": figure.low,
         "high": figure.high,
+        "counts": figure.counts,
     }
 
 
@@ -142,4 +143,5 @@ def _off(figure: Figure) -> str:
 
 def _working(figure: Figure) -> str:
     values = ", ".join(f"{name} = {value:,g}" for name, value in figure.symbols)
-    return f"{figure.formula}; {values}" if values else figure.formula
+    counts = f"{figure.counts} with logits and loss" if figure.counts else ""
+    return "; ".join(filter(None, (figure.formula, values, counts)))

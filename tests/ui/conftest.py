@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ def html(page: AppTest) -> str:
 
 def headline(page: AppTest) -> str:
     """The verdict sentence."""
-    return html(page).partition('<h1 class="v">')[2].partition("</h1>")[0]
+    found = html(page).partition('<h1 class="v">')[2].partition("</h1>")[0]
+    return re.sub(r'<span class="nb">(.*?)</span>', r"\1", found)
 
 
 def charts(page: AppTest) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from planner.claims import CLAIMS, Figure, Outcome
 from planner.claims.own_plan import rules
 from tests.ui.conftest import checked, headline, html
 from ui.answers import answer, tables
-from ui.claims.figures import number_text, off_text, value_text
+from ui.claims.figures import number_text, off_text, value_text, working
 from ui.claims.listing import TOPICS, _Prices, answered, claim_html
 from ui.document import put
 from ui.examples import STORIES, default_document, story_document
@@ -118,7 +118,7 @@ def test_a_refused_job_is_told_with_its_reason() -> None:
     ("figure", "said", "off"),
     [
         (Figure(name="x", said=48e9, found=5.4e9, unit="bytes"), "48.0 GB", "×8.9 too high"),
-        (Figure(name="x", said=0.875, found=0.75, unit="frac"), "87.5\u00a0%", "12.5\u00a0% too high"),
+        (Figure(name="x", said=0.875, found=0.75, unit="frac"), "87.5\u00a0%", "12.5 points too high"),
         (Figure(name="x", said=100.0, found=100.2, unit="number"), "100", "the same"),
         (Figure(name="x", said=1.0, found=0.0, unit="flags"), "yes", "–"),
         (Figure(name="x", said=9.0, found=10.0, unit="s"), "9 s", "10\u00a0% too low"),
@@ -133,3 +133,10 @@ def test_how_far_off(figure: Figure, said: str, off: str, words: Words) -> None:
 def test_small_numbers_are_powers_of_ten() -> None:
     assert number_text(6.1035e-5) == "6.10\u00a0×\u00a010⁻⁵"
     assert number_text(12.5) == "12.5"
+
+
+def test_what_counts_as_activations_is_said_in_the_working() -> None:
+    said = words_for("en")("claims.counts.activations")
+    by_name = {figure.name: working(figure, words_for("en")) for figure in answered("g6").figures}
+    assert said in by_name["flash_doubled"]
+    assert said not in by_name["eager_scores_doubled"]

@@ -205,6 +205,7 @@ def test_a_plan_that_then_fits_is_said_to(words: Words) -> None:
     assert wording.headline((first, second), words).endswith("and makes it fit")
     assert wording.headline((second, first), words).endswith("and no longer fits")
     assert "1 fits" in wording.tally((first, second), words)
+    assert "2 fit<" in wording.tally((first, second, second), words)
 
 
 def test_a_card_of_unknown_size_is_said_to_be_unknown(words: Words) -> None:

@@ -16,6 +16,8 @@ CLOSE_FRAC: Final = 0.005
 FAR: Final = 2
 """From twice on the other figure a share says less than how many times."""
 MANY: Final = 100
+POINT_TENTH: Final = 0.1
+"""From a tenth of a point on one decimal is enough."""
 READ: Final = frozenset({"count", "usd", "bytes_per_s", "bits"})
 """Units of figures that are looked up rather than planned."""
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -70,6 +72,12 @@ def share_text(fraction: float) -> str:
     return percent(fraction) if abs(value) >= MANY else f"{value:.3g}\u00a0%"
 
 
+def points_text(fraction: float) -> str:
+    """A difference of two shares in points: 36.5, 0.04."""
+    value = fraction * 100
+    return f"{value:.1f}".removesuffix(".0") if value >= POINT_TENTH else f"{value:.1g}"
+
+
 def number_text(value: float) -> str:
     """A bare number; a very small one as a power of ten."""
     if value and abs(value) < 1e-3:
@@ -93,8 +101,9 @@ def off_text(figure: Figure, words: Words) -> str:
     if abs(said - found) <= CLOSE_FRAC * abs(found):
         return words("claims.same")
     if figure.unit == "frac":
-        points = said - found
-        return words("claims.high" if points > 0 else "claims.low", value=share_text(abs(points)))
+        off = said - found
+        points = words("claims.points", value=points_text(abs(off)))
+        return words("claims.high" if off > 0 else "claims.low", value=points)
     if not found or not said:
         return DASH
     high, times = said > found, max(said / found, found / said)
@@ -103,7 +112,14 @@ def off_text(figure: Figure, words: Words) -> str:
 
 
 def working(figure: Figure, words: Words) -> Safe:
-    """The formula with its values, or where the figure comes from."""
+    """The formula with its values, or where the figure comes from, and what it counts."""
+    source = _source(figure, words)
+    if not figure.counts:
+        return source
+    return Safe(f'{source}<br><span class="m">{words.html(f"claims.counts.{figure.counts}")}</span>')
+
+
+def _source(figure: Figure, words: Words) -> Safe:
     if figure.reference:
         cited = reference_line(REFERENCES[figure.reference], words)
         return Safe(f"{_formula(figure)}<br>{cited}") if figure.formula else cited

@@ -112,7 +112,7 @@ def figure_table(claim: Claim, words: Words) -> Safe:
         ]
         for figure in claim.figures
     ]
-    return parts.table(head, rows, name=words(f"claims.{claim.id}.claim"), wide=(0, 4))
+    return parts.table(head, rows, name=words(f"claims.{claim.id}.claim"), wide=(0, 4), stacked=True)
 
 
 def rule_table(found: tuple[Rule, ...], words: Words) -> Safe:
@@ -128,7 +128,7 @@ def rule_table(found: tuple[Rule, ...], words: Words) -> Safe:
         ]
         for rule in found
     ]
-    return parts.table(head, rows, name=words("claims.tab.own"), wide=(0, 4))
+    return parts.table(head, rows, name=words("claims.tab.own"), wide=(0, 4), stacked=True)
 
 
 def furthest(found: tuple[Rule, ...]) -> Rule | None:

@@ -49,7 +49,7 @@ def checklist_html(plan: Plan, words: Words) -> Safe:
         ]
         for item in items
     ]
-    return parts.table(head, rows, name=words("diagnose.check_title"), left=(1, 3), wide=(0, 2))
+    return parts.table(head, rows, name=words("diagnose.check_title"), left=(1, 3), wide=(0, 2), stacked=True)
 
 
 def _measured(report: Report) -> Measured:

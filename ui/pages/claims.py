@@ -43,7 +43,7 @@ def _verdict(frame: Frame) -> None:
             "claims.headline",
             n=whole(len(CLAIMS)), wrong=whole(found[Outcome.WRONG]), depends=whole(found[Outcome.DEPENDS]),
         )  # fmt: skip
-        st.html(f'<h1 class="v">{headline}</h1><p class="why">{_why(frame.plan, words)}</p>')
+        st.html(f'{parts.headline(headline)}<p class="why">{_why(frame.plan, words)}</p>')
     draw_problems(frame)
 
 

@@ -21,7 +21,7 @@ def draw() -> None:
     """Draw the page."""
     frame = begin()
     if frame.plan is None:
-        st.html(f'<h1 class="v">{frame.words.html("stale.first")}</h1>')
+        st.html(parts.headline(frame.words.html("stale.first")))
         draw_problems(frame)
         return
     shelf = open_shelf()
@@ -58,7 +58,7 @@ def _verdict(frame: Frame, plan: Plan, sides: tuple[Answered, ...]) -> None:
         else:
             head = wording.headline(sides, words)
             why = Safe(f"{wording.tally(sides, words)}&ensp;{wording.why(sides, words)}")
-        st.html(f'<h1 class="v">{head}</h1><p class="why">{why}</p>')
+        st.html(f'{parts.headline(head)}<p class="why">{why}</p>')
     draw_problems(frame)
 
 
@@ -91,7 +91,8 @@ def _differences(sides: tuple[Answered, ...], words: Words) -> None:
         st.html(parts.section(title, wording.differences_note(sides, words)))
         head = wording.difference_head(sides, words)
         last = len(head) - 1
-        st.html(parts.table(head, wording.difference_rows(sides, words), name=title, wide=(last,)))
+        rows = wording.difference_rows(sides, words)
+        st.html(parts.table(head, rows, name=title, wide=(last,), stacked=True))
 
 
 def _changed(sides: tuple[Answered, ...], words: Words) -> None:

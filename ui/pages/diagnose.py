@@ -20,7 +20,7 @@ def draw() -> None:
     """Draw the page. The verdict stands above the field it comes from, so its place is kept until it is known."""
     frame = begin()
     if frame.plan is None:
-        st.html(f'<h1 class="v">{frame.words.html("stale.first")}</h1>')
+        st.html(parts.headline(frame.words.html("stale.first")))
         draw_problems(frame)
         return
     plan, words = frame.plan, frame.words
@@ -54,7 +54,7 @@ def _verdict(frame: Frame, plan: Plan, found: Diagnosis) -> None:
         st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
         draw_share(frame)
     st.html(
-        f'<h1 class="v">{wording.headline(found, words)}</h1>'
+        f"{parts.headline(wording.headline(found, words))}"
         f'<p class="why">{wording.tag(found, words)}&ensp;{wording.reason(found, words)}</p>'
     )
 

@@ -52,7 +52,7 @@ def draw() -> None:
         _opened(frame, report)
         return
     if frame.plan is None:
-        st.html(f'<h1 class="v">{words.html("measure.title.nothing")}</h1>')
+        st.html(parts.headline(words.html("measure.title.nothing")))
         st.html(f'<p class="why">{words.html("measure.why.nothing")}</p>')
         _problems(frame)
         _foot_row(words)
@@ -148,7 +148,7 @@ def _head(frame: Frame, title: Safe, tag: Safe, why: Safe) -> None:
             sentence = verdict.scenario_sentence(plan, words) if plan is not None else Safe("")
             st.html(f'<div class="scn">{sentence}</div>', width="stretch")
             draw_share(frame)
-        st.html(f'<h1 class="v">{title}</h1><p class="why">{tag}&ensp;{why}</p>')
+        st.html(f'{parts.headline(title)}<p class="why">{tag}&ensp;{why}</p>')
     _problems(frame)
 
 

@@ -29,7 +29,7 @@ def draw() -> None:
     frame = begin()
     words = frame.words
     if frame.plan is None:
-        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+        st.html(parts.headline(words.html("stale.first")))
         draw_problems(frame)
         return
     score = published()
@@ -58,7 +58,7 @@ def _verdict(frame: Frame, plan: Plan, score: Published) -> None:
             st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
             draw_share(frame)
         st.html(
-            f'<h1 class="v">{wording.headline(runs, words)}</h1>'
+            f"{parts.headline(wording.headline(runs, words))}"
             f'<p class="why">{wording.why(plan, runs, words)}</p>'
         )
     draw_problems(frame)

@@ -90,7 +90,7 @@ def draw() -> None:
 def _nothing_yet(frame: Frame) -> None:
     """The first question had errors, so there is no chart to keep."""
     words = frame.words
-    st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
+    st.html(parts.headline(words.html("stale.first")))
     _problems(frame)
     draw_mixed(frame.desk.document)
 
@@ -110,8 +110,7 @@ def _verdict(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> tuple[Delt
         sentence = verdict.headline(plan, words)
         reason = verdict.why(plan, found, best, words)
         st.html(
-            f'<h1 class="v">{sentence}</h1>'
-            f'<p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
+            f'{parts.headline(sentence)}<p class="why">{verdict.tag(plan.verdict, words)}&ensp;{reason}</p>'
         )
     problems = st.container()
     story = story_of(frame.document)
@@ -338,6 +337,7 @@ def _working(plan: Plan, words: Words) -> None:
                 name=title,
                 left=(4,),
                 wide=(0, 1, 5),
+                stacked=True,
             )
         )
         if plan.defaults:

@@ -35,7 +35,7 @@ def draw_snapshot(seen: MemoryFile, plan: Plan | None, words: Words) -> None:
     device = _chosen(seen, words)
     with head:
         st.html(
-            f'<h1 class="v">{_title(device, words)}</h1>'
+            f"{parts.headline(_title(device, words))}"
             f'<p class="why">{_tag(device, seen, words)}&ensp;{_why(device, words)}</p>'
         )
     st.html(parts.strip(_strip(device, words)))
