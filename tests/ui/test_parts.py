@@ -12,7 +12,7 @@ from ui.words import Safe
         ("GPU 5 is 2.6 GiB over", ["2.6 GiB"]),
         ("$118 on 2 × H100, in 16 hours", ["2 × H100,"]),
         ("within 1.6 % of 1,286 runs", ["1.6 %"]),
-        ("GPU 5 估计超出 2.6 GiB，但仍有可能放下", ["2.6 GiB"]),
+        ("\u8d85\u51fa 2.6 GiB\uff0c\u4f46", ["2.6 GiB"]),
         ("It&#x27;s 4 GPUs", []),
     ],
 )

@@ -57,7 +57,9 @@ def _outcome(before: Verdict, after: Verdict) -> str:
 def tally(sides: Sequence[Answered], words: Words) -> Safe:
     """How many of the others fit, in the tint of the best of them."""
     verdicts = sorted((side.plan.verdict for side in sides[1:]), key=ORDER.__getitem__)
-    counts = [words.count(f"compare.tally.{one.value}", verdicts.count(one)) for one in dict.fromkeys(verdicts)]
+    counts = [
+        words.count(f"compare.tally.{one.value}", verdicts.count(one)) for one in dict.fromkeys(verdicts)
+    ]
     kind, icon = verdict.TAG[verdicts[0]]
     text = words("compare.tally.between").join(counts)
     return Safe(f'<span class="tag {kind}">{icon}&ensp;{words.html("compare.tally.is", text=text)}</span>')
