@@ -15,9 +15,10 @@ from planner.memory.serving_weights import Elements, add, engine_elements, part_
 from planner.memory.weight_formats import FORMATS, engine_format, served_format
 from planner.model import ModelSpec, model_from_config
 from planner.model.from_row import config_from_row
-from planner.model.spec import Linear, Part, Split
+from planner.model.spec import AttentionKind, Linear, Part, Split
 from planner.placement import Share
 from planner.scenario import Parallel, Scenario
+from planner.units import ceil_div
 
 DRAFTS: Final = frozenset({"draft", "eagle3"})
 POOLED: Final = frozenset({"vllm", "aphrodite", "sglang", "sglang_omni"})
@@ -25,6 +26,9 @@ POOLED: Final = frozenset({"vllm", "aphrodite", "sglang", "sglang_omni"})
 AUXILIARY_STATES: Final = 3
 """Hidden states of the model that an EAGLE-3 head joins (arXiv 2503.01840, section 3.1)."""
 NAME: Final = "draft_weights"
+SCALE_GROUP: Final = 128
+ROTARY: Final = 64
+"""Rotary part of the latent in the models with an indexer."""
 
 
 def with_draft(scenario: Scenario, tables: Tables) -> Scenario:
@@ -127,7 +131,36 @@ def cached_shapes(
     shapes = dict(model_shapes(model, share.layers, share.tensor, expand_mla=expand_mla))
     for shape, count in draft_shapes(share, scenario, model).items():
         shapes[shape] = shapes.get(shape, 0) + count
-    return shapes
+    if scenario.runtime.name not in POOLED or not any(indexed(shape) for shape in shapes):
+        return shapes
+    small = scenario.serving.kv_cache == "fp8"
+    return {
+        _sparse(shape, small=small) if indexed(shape) else shape: count for shape, count in shapes.items()
+    }
+
+
+def indexed(shape: CacheShape) -> bool:
+    """Whether an indexer picks what latent attention reads (DeepSeek-V3.2, GLM-5)."""
+    return shape.kind is AttentionKind.MLA and shape.index > 0
+
+
+def cache_reference(scenario: Scenario, shape: CacheShape) -> str:
+    """Where the size of a layer's cache is from."""
+    return "sparse_latent_cache" if scenario.runtime.name in POOLED and indexed(shape) else "kv_cache"
+
+
+def _sparse(shape: CacheShape, *, small: bool) -> CacheShape:
+    """The cache of such a layer as the paged engines store it.
+
+    Keys of the indexer in fp8 with a 32-bit scale for each 128, whatever the rest has (counted in 16-bit units).
+    In fp8 the latent has such scales too, and its rotary part stays in 16 bit: 656 bytes for 512 + 64.
+    """
+    index = ceil_div(shape.index + 4 * ceil_div(shape.index, SCALE_GROUP), 2)
+    key = shape.key
+    if small:
+        latent = key - ROTARY
+        key = latent + 4 * ceil_div(latent, SCALE_GROUP) + 2 * ROTARY
+    return replace(shape, key=key, index=index)
 
 
 def draft_weights(share: Share, scenario: Scenario) -> list[Entry]:

@@ -107,6 +107,11 @@ _ROWS_NOT_OF_256: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
+def file_type(model: ModelSpec) -> str:
+    """The file type that most take: Q4_K_M, for gpt-oss the one that it was published in."""
+    return "mxfp4" if model.model_type == "gpt_oss" else "q4_k_m"
+
+
 def mixture(name: str) -> Mixture | None:
     """The mixture of a file type; a single type is a mixture of itself. None where no size is documented."""
     plain = PLAIN_GGUF.get(name)

@@ -31,6 +31,10 @@ from planner.placement import Share
 from planner.scenario import Scenario
 
 F32: Final = FORMATS["f32"]
+MXFP4: Final = "mxfp4"
+BESIDE_MXFP4: Final = {"ollama": "bf16"}
+"""What everything but routed experts has in such files: llama.cpp's quantizer makes it Q8_0 (`MXFP4_MOE`), the
+files of Ollama's library leave it in 16 bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ def files_of(scenario: Scenario) -> Files:
     """The mixtures named; an undocumented type counts as Q4_K_M until a file size rescales it."""
     base = mixture(scenario.serving.weights or "q4_k_m")
     experts = mixture(scenario.serving.expert_weights) if scenario.serving.expert_weights else base
+    if scenario.serving.weights == MXFP4:
+        base = mixture(BESIDE_MXFP4.get(scenario.runtime.name, "q8_0"))
     fallback = mixture("q4_k_m") or Mixture(base="q4_k")
     return Files(
         base=base or fallback, experts=experts or fallback, known=base is not None and experts is not None

@@ -8,7 +8,7 @@ from planner.memory.kv_cache import STATEFUL, CacheShape, counted, kv_heads_on_r
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, version_of, workload_tokens
-from planner.memory.serving_draft import cached_shapes
+from planner.memory.serving_draft import cache_reference, cached_shapes
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import forward_width
 from planner.memory.serving_graphs import capture_sizes, captured_batches
@@ -140,6 +140,11 @@ CAPS_WINDOWS_FROM: Final = (4, 56)
 """`DynamicCache` makes a `DynamicSlidingWindowLayer` of each windowed layer from here on (`cache_utils.py`)."""
 
 
+def plain_shapes(share: Share, scenario: Scenario, model: ModelSpec) -> dict[CacheShape, int]:
+    """Caches of a device's layers; Transformers stores latent attention's keys and values of every head."""
+    return cached_shapes(share, scenario, model, expand_mla=scenario.runtime.name == "transformers")
+
+
 def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand) -> list[Entry]:
     """Keys, values and states of the asked load; windows are kept whole, but by `generate` of Transformers."""
     page = PAGE_TOKENS.get(scenario.runtime.name, 1)
@@ -147,7 +152,7 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     key, value = kv_formats(scenario)
     common = common_of(scenario)
     entries = []
-    for shape, layers in cached_shapes(share, scenario, model).items():
+    for shape, layers in plain_shapes(share, scenario, model).items():
         if shape.kind in STATEFUL:
             entries.append(state_entry(shape, layers, asked.sequences, 4, 2, "state_cache"))
         else:
@@ -158,7 +163,8 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
             )
             saved = 0 if shape.window else common.saved_blocks(asked.sequences, page)
             cells = asked.sequences * round_up(length, page) - saved * page
-            entries.append(cache_entry(shape, layers, cells, key, value))
+            source = cache_reference(scenario, shape)
+            entries.append(cache_entry(shape, layers, cells, key, value, source))
     return entries
 
 
@@ -195,7 +201,7 @@ def dynamic_answer(
     asked = demand(scenario, model, share)
     context = asked.context_tokens if workload_tokens(scenario) else asked.longest_tokens
     key, value = kv_formats(scenario)
-    shapes = cached_shapes(share, scenario, model)
+    shapes = plain_shapes(share, scenario, model)
     token = sum(n * s.token_bytes(key, value) for s, n in shapes.items() if not s.ring)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     state += round(ring_bytes(shapes, key, value))

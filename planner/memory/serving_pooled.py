@@ -55,10 +55,16 @@ def vllm_answer(
     taken = ledger.peak()[1] if budget is None else budget + outside
     pool = vllm_pool(share, scenario, model)
     found = pool_answer(pool, pool_bytes, share, scenario, model, budget, taken)
-    if len(pool.groups) < 2 or version_of(scenario) < TOKENS_BY_CONCURRENCY:
+    if version_of(scenario) < TOKENS_BY_CONCURRENCY:
         return found
-    longest = demand(scenario, model, share).longest_tokens
-    return replace(found, tokens=found.blocks * longest // pool.blocks_for(longest))
+    return by_sequences(found, pool, demand(scenario, model, share).longest_tokens)
+
+
+def by_sequences(found: DeviceAnswer, pool: PagedPool, longest_tokens: int) -> DeviceAnswer:
+    """The tokens of unequal groups as those of sequences of the longest length."""
+    if len(pool.groups) < 2:
+        return found
+    return replace(found, tokens=found.blocks * longest_tokens // pool.blocks_for(longest_tokens))
 
 
 def pool_answer(
@@ -154,7 +160,11 @@ def left_answer(
     pool_bytes = ledger.total(*CACHES) if available is None else max(0, available)
     taken = non_cache_bytes(ledger) + pool_bytes
     budget = None if available is None else taken
-    return pool_answer(vllm_pool(share, scenario, model), pool_bytes, share, scenario, model, budget, taken)
+    pool = vllm_pool(share, scenario, model)
+    found = pool_answer(pool, pool_bytes, share, scenario, model, budget, taken)
+    if not any(group.kind in STATEFUL for group in pool.groups):
+        return found
+    return by_sequences(found, pool, demand(scenario, model, share).longest_tokens)
 
 
 # --- SGLang
@@ -176,6 +186,10 @@ def sglang_available(share: Share, ledger: Ledger, scenario: Scenario, _tables: 
 
 STATE_RATIO: Final = 0.9
 """Recurrent states against keys and values in SGLang's division of the pool (`mamba_full_memory_ratio`)."""
+SLOTS_OF_A_REQUEST: Final = 3
+"""Slots that SGLang counts for a running request where prefixes are kept (its own, the matched and the donated
+one), so that this share of them bounds how many run (`MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO`)."""
+PREFIX_SLOTS_FROM: Final = (0, 5, 4)
 SPARE_SLOTS: Final = 1
 """`MambaPool` makes room for one slot more than it hands out; the division of the pool does not count it."""
 
@@ -200,6 +214,8 @@ def sglang_answer(
     tokens = int(caches // token) if token else asked.max_sequences * context
     if scenario.serving.max_total_tokens is not None:
         tokens = min(tokens, scenario.serving.max_total_tokens)
+    kept = scenario.serving.prefix_caching is not False and version_of(scenario) >= PREFIX_SLOTS_FROM
+    running = slots // SLOTS_OF_A_REQUEST if kept else slots
     states = (slots + SPARE_SLOTS) * state
     working = ledger.peak()[1] - ledger.total(*CACHES)
     taken = working + round(tokens * token) + states
@@ -212,7 +228,7 @@ def sglang_answer(
         longest_tokens=min(tokens, asked.longest_tokens),
         concurrency=min(
             common.fitting(tokens, context + (ring / token if token else 0), common.tokens),
-            float(slots if state else tokens),
+            float(running if state else tokens),
         ),
         reserves_bytes=taken,
         state_pool_bytes=states,

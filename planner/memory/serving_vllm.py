@@ -13,7 +13,7 @@ from planner.ledger import Category, Entry, Layer, Symbol
 from planner.memory.kv_cache import STATEFUL
 from planner.memory.serving_cache_entries import cache_entry, pool_entry
 from planner.memory.serving_demand import Demand, demand, is_v0, version_of
-from planner.memory.serving_draft import cached_shapes, draft_weights
+from planner.memory.serving_draft import cache_reference, cached_shapes, draft_weights
 from planner.memory.serving_entry import RUNNING, WORKING, entry
 from planner.memory.serving_forward import expert_workspace_width, forward_width
 from planner.memory.serving_graphs import graph_entries
@@ -354,7 +354,10 @@ def kv_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Demand
     key, value = kv_formats(scenario)
     cells = sequences * round_up(context, pool.block_tokens) - saved * pool.block_tokens
     shapes = cached_shapes(share, scenario, model, expand_mla=version_of(scenario) < NO_LATENT_CACHE)
-    return [cache_entry(shape, count, cells, key, value) for shape, count in shapes.items()]
+    return [
+        cache_entry(shape, count, cells, key, value, cache_reference(scenario, shape))
+        for shape, count in shapes.items()
+    ]
 
 
 def budget_bytes(share: Share, scenario: Scenario) -> int | None:

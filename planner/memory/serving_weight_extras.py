@@ -26,8 +26,17 @@ CLASS_SHARES: Final = {
     "phi": 0.5, "nemotron": 0.5, "stablelm": 0.25, "gpt_neox": 0.25,
 }  # fmt: skip
 """Rotating share of a head where a config says nothing: defaults of the configuration classes."""
-WIDE_TABLES_FROM: Final = {"sglang": (0, 4, 2), "sglang_omni": (0, 0)}
+WIDE_TABLES_FROM: Final = {"sglang": (0, 4, 2), "sglang_omni": (0, 0), "tensorrt_llm": (0, 0)}
 """From here on these keep the table in 32 bit on CUDA, whatever the model's own width."""
+WIDE_REFERENCES: Final = {
+    "sglang": "sglang_rope",
+    "sglang_omni": "sglang_rope",
+    "tensorrt_llm": "tensorrt_llm_rope",
+}
+ONE_TABLE: Final = frozenset({"sglang", "sglang_omni"})
+"""Engines that make all layers of a model with two bases from the config of the local one."""
+ANGLES_AT_RUN: Final = frozenset({"transformers", "mlc_llm"})
+"""These keep the inverse frequencies alone and make cosines and sines in every step."""
 SCALED_PAST_CONFIG: Final = frozenset({"linear"})
 
 
@@ -37,13 +46,13 @@ SCALED_PAST_CONFIG: Final = frozenset({"linear"})
 def rope_entries(share: Share, scenario: Scenario, model: ModelSpec, width_bytes: int) -> list[Entry]:
     """Cosines and sines of every position, once a rank; models with two rotary bases keep two tables.
 
-    SGLang keeps them in 32 bit, and makes all layers of Gemma-3 from the config whose base is the local one: one
-    table.
+    SGLang and TensorRT-LLM keep them in 32 bit. SGLang makes all layers of Gemma-3 from the config whose base is
+    the local one: one table.
     """
     positions = model.max_position_embeddings
     if model.position_embedding != "rope" or positions is None or not share.layers:
         return []
-    if model.model_type in WITHOUT_TABLE:
+    if model.model_type in WITHOUT_TABLE or scenario.runtime.name in ANGLES_AT_RUN:
         return []
     turned_layers = (la.attention for la in share.layers if la.attention.kind not in STATEFUL)
     shape = next((shape for shape in turned_layers if shape.head_dim), None)
@@ -56,13 +65,18 @@ def rope_entries(share: Share, scenario: Scenario, model: ModelSpec, width_bytes
         turned = _text_value(model, "qk_rope_head_dim")
         width = turned if isinstance(turned, int) else width
     two = model.model_type in TWO_TABLES or _text_value(model, "rope_local_base_freq") is not None
-    since = WIDE_TABLES_FROM.get(scenario.runtime.name)
-    if since is not None and version_of(scenario) >= since:
-        formula, scale, bytes_each, reference = "P*s*d*w", 1 if two else _scale(model), 4, "sglang_rope"
-    else:
-        formula = "P*(s + 1)*d*w" if two else "P*s*d*w"
-        scale, bytes_each, reference = _scale(model), width_bytes, "vllm_rotary_embedding"
-    symbols: tuple[Symbol, ...] = (("P", positions), ("s", scale), ("d", width), ("w", bytes_each))
+    engine = scenario.runtime.name
+    since = WIDE_TABLES_FROM.get(engine)
+    wide = since is not None and version_of(scenario) >= since
+    scale = 1 if two and engine in ONE_TABLE and wide else _scale(model)
+    formula = "P*(s + 1)*d*w" if two and not (engine in ONE_TABLE and wide) else "P*s*d*w"
+    reference = WIDE_REFERENCES[engine] if wide else "vllm_rotary_embedding"
+    symbols: tuple[Symbol, ...] = (
+        ("P", positions),
+        ("s", scale),
+        ("d", width),
+        ("w", 4 if wide else width_bytes),
+    )
     return [entry(Category.WEIGHTS, "rope_cache", formula, symbols, reference)]
 
 

@@ -85,6 +85,12 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/sgl-project/sglang/blob/00a66ebe136b90479f9ccf9fc4f3d1c08251981c/python/sglang/srt/layers/rotary_embedding.py",
         "source",
     ),
+    "tensorrt_llm_rope": Reference(
+        "TensorRT-LLM RopeEmbeddingUtils",
+        "create_sinusoidal_positions_for_attention_plugin: cosines and sines of every position in float32",
+        "https://github.com/NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/functional.py",
+        "source",
+    ),
     "vllm_mla_weights": Reference(
         "vLLM MLA: process_weights_after_loading",
         "W_UK_T and W_UV beside kv_b_proj",
@@ -162,6 +168,12 @@ REFERENCES: dict[str, Reference] = {
         "published_measurement",
     ),
     # --- caches
+    "sparse_latent_cache": Reference(
+        "vLLM DeepseekV32IndexerCache and fp8_ds_mla, SGLang NSATokenToKVPool",
+        "132 bytes a token for the indexer's keys; 656 for an fp8 latent: 512 in fp8, four scales, 64 in 16 bit",
+        f"{_VLLM}vllm/model_executor/models/deepseek_v2.py",
+        "source",
+    ),
     "kv_cache": Reference(
         "Keys and values kept for every token",
         "layers x tokens x KV heads x (key width + value width); MLA: latent and rope part once",

@@ -1,6 +1,7 @@
 """ik_llama.cpp: llama.cpp's options with their older defaults, and its own modes for latent attention."""
 
 from planner.memory.serving_demand import shared_context, slots
+from planner.memory.serving_gguf import file_type
 from planner.memory.serving_stored import stored_type
 from planner.model.spec import AttentionKind, ModelSpec
 from planner.runtimes.profile import Defaults, Profile
@@ -10,7 +11,7 @@ from planner.scenario import Scenario
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     latent = any(layer.attention.kind is AttentionKind.MLA for layer in model.layers)
     return {
-        "serving.weights": stored_type(scenario) or "q4_k_m",
+        "serving.weights": stored_type(scenario) or file_type(model),
         "serving.kv_cache": "fp16",
         "serving.max_model_len": shared_context(scenario, model.max_position_embeddings or 4096),
         "serving.max_sequences": slots(scenario, 1),

@@ -1,6 +1,7 @@
 """Ollama: a context of 4096 unless asked, one slot, flash attention where the card allows."""
 
 from planner.memory.serving_demand import shared_context, slots
+from planner.memory.serving_gguf import file_type
 from planner.memory.serving_llama_ollama import flash_by_default
 from planner.memory.serving_stored import stored_type
 from planner.model.spec import ModelSpec
@@ -10,7 +11,7 @@ from planner.scenario import Scenario
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     return {
-        "serving.weights": stored_type(scenario) or "q4_k_m",
+        "serving.weights": stored_type(scenario) or file_type(model),
         "serving.kv_cache": "fp16",
         "serving.max_model_len": shared_context(scenario, 4096),
         "serving.max_sequences": slots(scenario, 1),
