@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks import speed_baselines as simple
 from benchmarks import speed_publish as publish
 from benchmarks.records import load
+from benchmarks.speed_bands import held_out
 from benchmarks.speed_constants import write
 from benchmarks.speed_fit import (
     Data,
@@ -31,6 +32,7 @@ from benchmarks.speed_fit import (
 )
 from benchmarks.speed_rows import ServingRow, TrainingRow, serving_rows, training_rows
 from hardware_db import load_tables
+from hardware_db.scores import SpeedLine
 from planner.score import percentile
 
 Vector = NDArray[np.float64]
@@ -46,26 +48,6 @@ RULE_OF: Final = {
     "training": "train", "decode at batch 1, 16-bit": "decode", "decode at batch 1, quantized": "decode",
     "served batches": "served_batch", "offline": "offline", "prefill": "prefill",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of the table; errors are means over families of each family's own quantile."""
-
-    group: str
-    kinds: tuple[str, ...]
-    families: int
-    rows: int
-    family_median: float
-    family_p90: float
-    fold_median: float
-    fold_p90: float
-    fitted_median: float
-    inside_frac: float
-    simple: str
-    simple_key: str
-    simple_family_median: float
-    simple_fold_median: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +100,14 @@ def by_family(error: Vector, families: NDArray[np.str_], share: float) -> float:
     )
 
 
-def inside(result: Result, mask: Any) -> float:
-    """Share of runs inside a band made without their source, around a prediction made without it."""
-    data, held = result.data, 0
-    ratio = np.exp(-result.family)
-    for family in np.unique(data.families[mask]):
-        for kind in np.unique(data.kinds[mask & (data.families == family)]):
-            own = (data.families == family) & (data.kinds == kind)
-            others = sorted(map(float, ratio[(data.kinds == kind) & (data.families != family)]))
-            others = others or sorted(map(float, ratio[data.families != family]))
-            low, high = percentile(others, 0.05), percentile(others, 0.95)
-            held += int(((ratio[own] >= low) & (ratio[own] <= high)).sum())
-    return held / int(mask.sum())
+def inside(result: Result, mask: Any) -> tuple[float, float]:
+    """Share of runs inside a band made without their source, and the mean of the sources' own shares."""
+    data = result.data
+    held = [found for _, found in held_out(result.family, data.families, data.kinds, mask)]
+    return float(np.mean(np.concatenate(held))), float(np.mean([found.mean() for found in held]))
 
 
-def lines_of(result: Result) -> list[Line]:
+def lines_of(result: Result) -> list[SpeedLine]:
     """The lines of the table that these rows make."""
     found = []
     for group, kinds in GROUPS.items():
@@ -146,8 +121,9 @@ def lines_of(result: Result) -> list[Line]:
         ) -> float:
             return by_family(absolute(log_time[mask], m), names, share)
 
+        by_run, by_source = inside(result, mask)
         found.append(
-            Line(
+            SpeedLine(
                 group=group,
                 kinds=kinds,
                 families=len(np.unique(families)),
@@ -157,7 +133,8 @@ def lines_of(result: Result) -> list[Line]:
                 fold_median=of(result.fold, 0.5),
                 fold_p90=of(result.fold, 0.9),
                 fitted_median=of(result.fitted, 0.5),
-                inside_frac=inside(result, mask),
+                inside_frac=by_run,
+                inside_family_frac=by_source,
                 simple_key=RULE_OF[group],
                 simple=simple.RULES[RULE_OF[group]],
                 simple_family_median=of(result.simple_family, 0.5),
@@ -167,13 +144,15 @@ def lines_of(result: Result) -> list[Line]:
     return found
 
 
-def table(lines: Sequence[Line]) -> str:
+def table(lines: Sequence[SpeedLine]) -> str:
     """The lines as text."""
-    head = "group                          fam rows | family med  p90 | fold med  p90 | fitted | rule: family  fold"
+    head = "group                          fam rows | family med  p90 | fold med  p90 | fitted"
+    head += " | in band, by source | rule: family  fold"
     text = [head]
     text += [
         f"{x.group:30s} {x.families:3d} {x.rows:4d} |     {x.family_median:6.1%} {x.family_p90:5.0%} |"
-        f"   {x.fold_median:6.1%} {x.fold_p90:5.0%} | {x.fitted_median:6.1%} |      {x.simple_family_median:6.0%}"
+        f"   {x.fold_median:6.1%} {x.fold_p90:5.0%} | {x.fitted_median:6.1%} |  {x.inside_frac:6.0%}"
+        f" {x.inside_family_frac:9.0%} |      {x.simple_family_median:6.0%}"
         f" {x.simple_fold_median:6.0%}  {x.simple}"
         for x in lines
     ]

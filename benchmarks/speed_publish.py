@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.records import TRUTH
 from benchmarks.speed_constants import FILE as CONSTANTS
 from hardware_db import DATA
+from hardware_db.scores import SPEED, SPEED_VERSION
 
-FILE: Final = "speed_accuracy.json"
+FILE: Final = SPEED.name
 COMMAND: Final = "python -m benchmarks.speed_accuracy --write"
-VERSION: Final = 1
 DIGITS: Final = 4
 INPUT: Final = "speed.jsonl"
 
@@ -52,7 +52,7 @@ def document(lines: Sequence[Any], families: Sequence[dict[str, Any]], left_out:
         left_out: Runs that the tables lack a figure for.
     """
     return {
-        "version": VERSION,
+        "version": SPEED_VERSION,
         "made_on": date.today().isoformat(),  # noqa: DTZ011
         "made_by": COMMAND,
         "input": measured(),

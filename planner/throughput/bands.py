@@ -1,4 +1,4 @@
-"""The band around a time: quantiles of observed over predicted on published runs of sources left out."""
+"""The band around a time: nine of ten runs of a source not seen, by published runs of sources left out."""
 
 from planner.hardware import Tables
 from planner.throughput.types import SpeedBand
@@ -7,7 +7,7 @@ PREFIX = "speed_band_"
 
 
 def speed_band(time_s: float, kind: str, tables: Tables) -> SpeedBand | None:
-    """The interval that nine of ten published runs of a kind lie in.
+    """The interval that nine of ten runs of a kind lie in, of a source that stands behind none of it.
 
     Args:
         time_s: The central answer.

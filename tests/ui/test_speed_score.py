@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed_baselines import RULES
+from hardware_db.scores import SPEED, SPEED_VERSION, speed_score
 from planner.throughput.bands import PREFIX
 from tests.planner.throughput.cases import TABLES
-from ui.method.speed_score import FILE, families_table, lines_table, note, speed_score
+from ui.method.speed_score import families_table, lines_table, note
 from ui.words import words_for
 
 SCORE = speed_score()
@@ -49,7 +50,8 @@ def test_every_source_has_its_line() -> None:
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "speed.json"
     path.write_text(
-        FILE.read_text(encoding="utf-8").replace('"version": 1', '"version": 2'), encoding="utf-8"
+        SPEED.read_text(encoding="utf-8").replace(f'"version": {SPEED_VERSION}', '"version": 0'),
+        encoding="utf-8",
     )
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(ValueError, match="version 0"):
         speed_score(path)

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Final
 
 from hardware_db import DATA
+from hardware_db.scores import speed_score
 from planner.hardware import Price, Tables
 from ui.method.published import Published
-from ui.method.speed_score import speed_score
 
 LICENCES: Final = re.compile(r"^## Sources and licences$", re.MULTILINE)
 RECALLED: Final = "recalled"

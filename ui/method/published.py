@@ -1,6 +1,5 @@
 """The committed score, read once: what `python -m benchmarks.publish` found on its date."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardware_db import DATA
+from hardware_db.scores import Input, read_score
 from planner.score import Cell, FitsTable
 
 FILE_VERSION: Final = 2
@@ -124,18 +124,6 @@ class InSample:
     n_rows: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """A file of measurements as it was when the score was made."""
-
-    file: str
-    rows: int
-    undated: int
-    oldest: str | None
-    newest: str | None
-    sha256: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Published:
     """The whole file. Compared by identity, so that it can key a cache.
@@ -171,9 +159,7 @@ def published(path: Path = SCORE) -> Published:
         OSError: There is no such file.
         ValueError: It is not a score of this version.
     """
-    tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if tree.get("version") != FILE_VERSION:
-        raise ValueError(f"{path.name}: version {tree.get('version')!r}, allowed: {FILE_VERSION}")
+    tree = read_score(path, FILE_VERSION)
     return Published(
         made_on=tree["made_on"],
         made_by=tree["made_by"],

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from hardware_db.scores import speed_score
 from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.answers import tables as project_tables
@@ -14,7 +15,7 @@ from ui.method.accuracy import SIDES, together
 from ui.method.data_files import data_files, data_licences
 from ui.method.formulas import all_references, by_category, used_references
 from ui.method.published import Published, published
-from ui.method.speed_score import families_table, lines_table, note, speed_score
+from ui.method.speed_score import families_table, lines_table, note
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.problems import draw_problems
 from ui.share import draw_share
