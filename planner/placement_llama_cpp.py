@@ -93,6 +93,7 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
                 num_stages=len(rows),
                 layer_range=(start, start + len(layers)),
                 layers=model.layers[start : start + len(layers)],
+                encoder_layers=model.encoder_layers[start : start + len(layers)],
                 holds_embedding=False,
                 holds_head=model.num_layers in mine,
             )

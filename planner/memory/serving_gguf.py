@@ -104,7 +104,10 @@ _ROWS_NOT_OF_256: Final[dict[str, str]] = {
     "q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
     "iq2_xxs": "iq4_nl", "iq2_xs": "iq4_nl", "iq2_s": "iq4_nl", "iq3_xxs": "iq4_nl", "iq3_s": "iq4_nl",
     "iq1_s": "iq4_nl", "iq1_m": "iq4_nl", "iq4_xs": "iq4_nl",
+    "iq2_ks": "iq4_nl", "iq2_k": "iq4_nl", "iq2_kl": "iq4_nl", "iq3_ks": "iq4_nl", "iq3_k": "iq4_nl",
+    "iq4_kss": "iq4_nl", "iq4_ks": "iq4_nl", "iq4_k": "q5_0", "iq5_ks": "q5_0", "iq5_k": "q6_0", "iq6_k": "q8_0",
 }  # fmt: skip
+"""What llama.cpp's and ik_llama.cpp's quantizers take where a row is no multiple of 256."""
 
 
 def file_type(model: ModelSpec) -> str:

@@ -180,6 +180,7 @@ def device_elements(share: Share, scenario: Scenario, model: ModelSpec, files: F
     start = share.layer_range[0]
     on_host = bool(scenario.serving.host_experts)
     _add_layers(elements, share.layers, start, model, files, scenario, skip_experts=on_host)
+    _add_layers(elements, share.encoder_layers, 0, model, files, scenario, skip_experts=False)
     if on_host:
         _add_expert_layers(elements, share, scenario, model, files)
     if share.holds_head:
@@ -190,7 +191,8 @@ def device_elements(share: Share, scenario: Scenario, model: ModelSpec, files: F
 def model_elements(model: ModelSpec, scenario: Scenario, files: Files) -> Elements:
     """Elements of the whole file, the tied output matrix once."""
     elements: Elements = {}
-    _add_layers(elements, model.layers, 0, model, files, scenario, skip_experts=False)
+    for layers in (model.layers, model.encoder_layers):
+        _add_layers(elements, layers, 0, model, files, scenario, skip_experts=False)
     add(elements, Part.EMBEDDING, embedding_type(model, files.base), model.embedding_params)
     add(elements, Part.NORM, F32, model.final_norm_params)
     if model.head is not None and not model.tie_word_embeddings:

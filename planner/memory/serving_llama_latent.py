@@ -16,6 +16,13 @@ from planner.units import MIB
 DEVICE_VISITS: Final = 32
 """Tokens an expert must get in a step for its matrices to be copied to a device."""
 
+INTERLEAVED_ON_CUDA: Final = {
+    "iq2_k": 3713, "iq3_k": 3713, "iq4_k": 3713, "iq5_k": 3713, "iq4_ks": 3713, "iq5_ks": 3713,
+    "iq1_s": 3723, "iq1_m": 3723,
+}  # fmt: skip
+"""Row-interleaved types (`_r4`) that ik_llama.cpp can multiply on CUDA, with the build from which (pull requests
+461, 462, 492, 494 of 2025); others stay on the processor."""
+
 TWO_COPIES_UNTIL: Final = 6200
 """llama.cpp builds up to about here held two copied matrices at once; tables of later ones show none beyond
 the logits' moment."""
@@ -25,14 +32,24 @@ def experts_offloaded(scenario: Scenario, model: ModelSpec, step: int) -> bool:
     """Whether routed experts kept on the host are copied to a device for a step of `step` tokens.
 
     llama.cpp does so for steps of 32 tokens, ik_llama.cpp once each expert gets 32: step x experts of a token
-    >= 32 x experts.
+    >= 32 x experts, and CUDA knows their type.
     """
     mlp = next((layer.mlp for layer in reversed(model.layers) if layer.mlp.num_experts), None)
     if mlp is None or not scenario.serving.host_experts:
         return False
     if scenario.runtime.name != "ik_llama_cpp":
         return step >= DEVICE_VISITS
+    if not on_cuda(
+        scenario.serving.expert_weights or scenario.serving.weights or "", version_of(scenario)[0]
+    ):
+        return False
     return step * mlp.experts_per_token >= DEVICE_VISITS * mlp.num_experts
+
+
+def on_cuda(weights: str, build: int) -> bool:
+    """Whether a build of ik_llama.cpp multiplies a type on CUDA: a row-interleaved one from some build on, or never."""
+    stem, interleaved, _ = weights.rpartition("_r")
+    return not interleaved or not weights[-1].isdigit() or build >= INTERLEAVED_ON_CUDA.get(stem, build + 1)
 
 
 def host_works(scenario: Scenario, model: ModelSpec, step: int) -> bool:

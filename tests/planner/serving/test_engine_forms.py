@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from planner.estimate import plan
 from planner.ledger import Category
-from tests.planner.serving.cases import DEEPSEEK_V3, Config, gpt_oss, llama, serve
+from planner.memory.serving_gguf import fitted, mixture
+from planner.scenario import Scenario
+from tests.planner.serving.cases import DEEPSEEK_V3, Config, gpt_oss, llama, serve, tables
 from tests.planner.serving.test_state_blocks import LINEAR
 
 SPARSE: Config = DEEPSEEK_V3 | {
@@ -77,3 +80,25 @@ def test_tokens_of_a_recurrent_model_are_those_of_its_sequences() -> None:
     answer = serve(LINEAR, "tensorrt_llm", gpu="h200-sxm-141gb", max_model_len=4096).serving
     assert answer is not None
     assert answer.kv_tokens == pytest.approx(answer.concurrency * 4096, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("weights", "bits"), [("iq2_k", 4.5), ("iq3_k_r4", 4.5), ("iq4_k", 5.5), ("iq5_k", 6.5), ("iq6_k", 8.5)]
+)
+def test_rows_that_are_no_multiple_of_256_fall_back(weights: str, bits: float) -> None:
+    """`llama-quantize` of ik_llama.cpp takes IQ4_NL, Q5_0, Q6_0 or Q8_0 for them."""
+    mix = mixture(weights)
+    assert mix is not None
+    assert fitted(mix.base, 1408).bits == bits
+
+
+def test_both_halves_of_an_encoder_decoder_are_loaded() -> None:
+    asked = Scenario.model_validate_json(
+        '{"version": 1, "task": "serve", "model": {"id": "google-t5/t5-large"}, "runtime": {"name": "llama_cpp"},'
+        ' "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]}, "serving": {"weights": "q8_0", "max_model_len": 512}}'
+    )
+    made = plan(asked, tables())
+    assert made.serving is not None
+    held = sum(e.bytes for e in made.worst.ledger.entries if e.category is Category.WEIGHTS)
+    total = held + made.serving.host.weights_bytes
+    assert total * 8 / 737_668_096 == pytest.approx(8.5, rel=0.06)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.estimate import plan
-from planner.memory.serving_llama_latent import experts_offloaded, head_turns
+from planner.memory.serving_llama_latent import experts_offloaded, head_turns, on_cuda
 from planner.memory.serving_llama_ollama import flash_by_default
 from planner.model.from_config import model_from_config
 from planner.predict import devices_of
@@ -32,6 +32,8 @@ EXACT = [
     # heads in turns, the host works: masks and the latent in 16 bit stay; with a quantized cache twice
     ("ik-disc258-42", 3393.0),
     ("ik-disc258-45", 3425.0),
+    # the same for an interleaved type that the build cannot multiply on CUDA, however large the step
+    ("ik-issu450-25", 3650.0),
     # all heads at once, the host works
     ("ik-disc286-40", 503.0),
     ("ik-pull616-66-device0", 263.0),
@@ -57,6 +59,7 @@ NEAR = [
     ("ollama-gemma3-1b-6gb", 80.0, 0.001),
 ]
 HOST = [
+    ("ik-issu450-25", 352.01),
     ("ik-disc258-45", 176.01),
     ("ik-disc286-40", 162.01),
     ("ik-pull616-66-device0", 162.01),
@@ -179,3 +182,21 @@ def test_a_consumers_card_holds_more_beside_the_buffers(device: Config, held: bo
     ledger = made.devices[0].ledger
     both = ledger.total("cuda_context", "display_and_libraries")
     assert (both == 864 * MIB) is held
+
+
+@pytest.mark.parametrize(
+    ("weights", "build", "expected"),
+    [
+        ("iq4_k_r4", 3703, False),
+        ("iq4_k_r4", 3737, True),
+        ("iq1_s_r4", 3720, False),
+        ("iq1_s_r4", 3723, True),
+        ("q4_k_r4", 9999, False),
+        ("q8_0_r8", 9999, False),
+        ("q4_k_m", 3671, True),
+        ("iq2_kt", 3737, True),
+        ("", 3671, True),
+    ],
+)
+def test_interleaved_types_that_cuda_multiplies(weights: str, build: int, expected: bool) -> None:
+    assert on_cuda(weights, build) is expected
