@@ -39,6 +39,8 @@ WANTED: Final = {
     "CapacityStatus": "Used",
 }
 """What tells the plain price of a Linux machine from reservations, licences and dedicated hosts."""
+LATER: Final = {"MarketOption": "OnDemand"}
+"""The same, in columns that older files do not have: capacity blocks are paid at once, their hours stand at nothing."""
 FAMILIES: Final = ("g", "p", "trn", "inf", "dl")
 
 
@@ -56,12 +58,13 @@ def read_lines(lines: Iterator[str], reading: Reading) -> None:
     """As `read`, of lines at hand."""
     rows = csv.reader(lines)
     place = _columns(rows, reading)
+    wanted = WANTED | {name: value for name, value in LATER.items() if name in place}
     for cells in rows:
         if len(cells) != len(place):
             reading.kept_out.append(("short_row", "", f"{len(cells)} / {len(place)}"))
             continue
         kind = cells[place["Instance Type"]]
-        others = any(cells[place[name]] != value for name, value in WANTED.items())
+        others = any(cells[place[name]] != value for name, value in wanted.items())
         if others or not kind.startswith(FAMILIES):
             reading.passed_over += 1
             continue

@@ -21,13 +21,15 @@ MOST_PAGE_BYTES: Final = 8 * MIB
 PAGE_LIMIT_S: Final = 30.0
 MOST_PAGES: Final = 40
 HOUR: Final = "1 Hour"
+CURRENCY: Final = "'USD'"
+"""With its quotes, as documented; without them the service falls back to its default, which is the same today."""
 NEEDED: Final = ("retailPrice", "armSkuName", "armRegionName", "meterName", "productName", "type")
 
 
 def first_pages() -> tuple[str, ...]:
     """The address to begin with, one for each region and family."""
     return tuple(
-        f"{ADDRESS}?currencyCode=USD&$filter={quote(_filter(region, family))}"
+        f"{ADDRESS}?currencyCode={quote(CURRENCY)}&$filter={quote(_filter(region, family))}"
         for region in REGIONS
         for family in FAMILIES
     )

@@ -4,10 +4,11 @@ import socket
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException, IncompleteRead
 from typing import IO, Any, Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from planner.units import MIB
 
@@ -15,6 +16,10 @@ CHUNK_BYTES: Final = MIB // 4
 SOCKET_LIMIT_S: Final = 15.0
 HOSTS: Final = frozenset({"prices.azure.com", "pricing.us-east-1.amazonaws.com", "raw.githubusercontent.com"})
 """Where prices are read; a redirection to anywhere else is refused."""
+IN_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=~"
+"""Signs that an address may hold; a link in an answer may hold spaces, which are written as %20."""
+GZIP: Final = 16
+"""Added to the window size, zlib reads gzip's head."""
 HEADERS: Final[Mapping[str, str]] = {"Accept-Encoding": "identity", "User-Agent": "headroom-price-refresh"}
 
 
@@ -76,18 +81,21 @@ class Web:
 
     def _chunks(self, url: str, most_bytes: int, limit_s: float) -> Iterator[bytes]:
         check_address(url)
-        request = urllib.request.Request(url, headers=dict(HEADERS))  # noqa: S310 - https alone passes the check above
+        request = urllib.request.Request(quote(url, safe=IN_ADDRESSES), headers=dict(HEADERS))  # noqa: S310 - https alone passes the check above
         ends_at = self._clock() + limit_s
-        read_bytes = 0
+        read_bytes = text_bytes = 0
         try:
             with self._open(request, SOCKET_LIMIT_S) as answer:
+                unpacked = _unpacker(answer)
                 while chunk := answer.read(CHUNK_BYTES):
                     read_bytes += len(chunk)
-                    if read_bytes > most_bytes:
-                        raise FetchError("too_large", str(most_bytes))
+                    for part in unpacked(chunk):
+                        text_bytes += len(part)
+                        if text_bytes > most_bytes:
+                            raise FetchError("too_large", str(most_bytes))
+                        yield part
                     if self._clock() > ends_at:
                         raise FetchError("timeout", f"{limit_s:g}")
-                    yield chunk
                 _check_whole(answer, read_bytes)
         except urllib.error.HTTPError as problem:
             raise FetchError("status", str(problem.code)) from problem
@@ -118,6 +126,29 @@ def _opened(request: urllib.request.Request, limit_s: float) -> IO[bytes]:
     opener = urllib.request.build_opener(_OnlyKnownHosts)
     answer: IO[bytes] = opener.open(request, timeout=limit_s)
     return answer
+
+
+def _unpacker(answer: Any) -> Callable[[bytes], Iterator[bytes]]:
+    """What makes text of a body: some servers pack it though it was asked for as it is.
+
+    A packed body comes out in pieces, so that one that swells is refused before it fills the memory.
+    """
+    headers = getattr(answer, "headers", None)
+    packed = headers is not None and (headers.get("Content-Encoding") or "").lower() == "gzip"
+    if not packed:
+        return lambda chunk: iter((chunk,))
+    stream = zlib.decompressobj(zlib.MAX_WBITS | GZIP)
+
+    def unpacked(chunk: bytes) -> Iterator[bytes]:
+        left = chunk
+        try:
+            while left:
+                yield stream.decompress(left, CHUNK_BYTES)
+                left = stream.unconsumed_tail
+        except zlib.error as problem:
+            raise FetchError("not_text", "gzip") from problem
+
+    return unpacked
 
 
 def _check_whole(answer: Any, read_bytes: int) -> None:

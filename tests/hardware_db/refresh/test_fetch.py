@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import urllib.error
 from http.client import IncompleteRead
@@ -97,3 +98,35 @@ def test_a_slow_answer_is_given_up() -> None:
     ticks = iter([0.0, 1.0, 11.0])
     reading = web(lambda: Body(b"x" * 600_000), lambda: next(ticks))
     assert failed(lambda: reading.text(URL, 1_000_000, 10)) == ("timeout", "10")
+
+
+class Packed(Body):
+    """A response that is packed though nobody asked for it."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content, len(content))
+        self.headers["Content-Encoding"] = "gzip"
+
+
+def test_a_packed_answer_is_unpacked_and_counted_as_text() -> None:
+    content = b"a,b\n1,2\n" * 1000
+    packed = gzip.compress(content)
+    assert web(lambda: Packed(packed)).text(URL, len(content), 10) == content.decode()
+    assert list(web(lambda: Packed(packed)).lines(URL, len(content), 10))[-1] == "1,2\n"
+    assert failed(lambda: web(lambda: Packed(packed)).text(URL, len(content) - 1, 10)) == (
+        "too_large",
+        str(len(content) - 1),
+    )
+    assert failed(lambda: web(lambda: Packed(b"no gzip at all")).text(URL, 1000, 10)) == ("not_text", "gzip")
+
+
+def test_a_link_with_spaces_is_asked_for_as_an_address() -> None:
+    asked = []
+
+    def opened(request: urllib.request.Request, _limit_s: float) -> IO[bytes]:
+        asked.append(request.full_url)
+        return Body(b"{}")
+
+    link = f"{URL}?currencyCode='USD'&$filter=serviceName eq 'Virtual%20Machines'&$skip=1000"
+    assert Web(opened, lambda: 0.0).text(link, 1000, 10) == "{}"
+    assert asked == [link.replace(" ", "%20")]

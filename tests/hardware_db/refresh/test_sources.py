@@ -90,6 +90,15 @@ def test_aws_takes_plain_linux_machines_dated_by_the_file() -> None:
     assert (offer.instance_type, offer.usd_per_hour, offer.gpu_count) == ("p5.48xlarge", 50.12, 8)
     assert (offer.date, report.dated) == ("2026-11-20", "2026-11-20")
     assert reasons(report) == {"absurd": 1, "not_a_number": 1}
+    assert report.passed_over == 4
+
+
+def test_an_aws_file_from_before_capacity_blocks_is_read_too() -> None:
+    lines = recorded("aws.csv").splitlines(keepends=True)
+    older = [line.replace('"MarketOption",', "").replace('"OnDemand","NA"', '"NA"') for line in lines]
+    text = "".join(line for line in older if "CapacityBlock" not in line)
+    report, offers = asked("aws", Answers({"AmazonEC2": text}))
+    assert [offer.usd_per_hour for offer in offers] == [50.12]
     assert report.passed_over == 3
 
 
