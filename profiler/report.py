@@ -5,6 +5,7 @@ compared, drawn and explained by the same code.
 """
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
@@ -102,6 +103,37 @@ class PhaseFigures(Strict):
     groups: tuple[Group, ...] = ()
     largest: Annotated[tuple[StorageNote, ...], Field(max_length=MAX_LARGEST)] = ()
     time_s: Seconds = 0.0
+
+
+def ledger_of(
+    figures: Sequence[PhaseFigures], source: str, is_estimate: Callable[[Group], bool] = lambda _: False
+) -> Ledger:
+    """What was alive by phase as a ledger: one entry per kind and size, alive where it had that size.
+
+    Args:
+        figures: The phases.
+        source: What stands for formula and reference: where the bytes are from.
+        is_estimate: Whether a group's bytes are worked out rather than seen.
+    """
+    phases_of: dict[Group, list[Phase]] = {}
+    for one in figures:
+        for group in one.groups:
+            phases_of.setdefault(group, []).append(Phase(one.phase))
+    entries = [
+        Entry(
+            category=Category(group.category),
+            name=group.name,
+            bytes=group.bytes,
+            phases=frozenset(phases),
+            formula=source,
+            symbols=(),
+            reference=source,
+            layer=Layer(group.layer),
+            estimate=is_estimate(group),
+        )
+        for group, phases in phases_of.items()
+    ]
+    return make_ledger(entries, tuple(Phase(one.phase) for one in figures))
 
 
 class DeviceReadings(Strict):
@@ -238,25 +270,7 @@ class Report(Strict):
 
     def ledger(self) -> Ledger:
         """The measurement as a ledger: one entry per kind and size, alive where it had that size."""
-        phases_of: dict[Group, list[Phase]] = {}
-        for figures in self.phases:
-            for group in figures.groups:
-                phases_of.setdefault(group, []).append(Phase(figures.phase))
-        entries = (_entry(group, phases) for group, phases in phases_of.items())
-        return make_ledger(entries, tuple(Phase(figures.phase) for figures in self.phases))
-
-
-def _entry(group: Group, phases: list[Phase]) -> Entry:
-    return Entry(
-        category=Category(group.category),
-        name=group.name,
-        bytes=group.bytes,
-        phases=frozenset(phases),
-        formula=MEASURED,
-        symbols=(),
-        reference=MEASURED,
-        layer=Layer(group.layer),
-    )
+        return ledger_of(self.phases, MEASURED)
 
 
 class ReportError(ValueError):

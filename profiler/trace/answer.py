@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, cast
 
-from planner.ledger import Category, Entry, Layer, Ledger, Phase, make_ledger
+from planner.ledger import Category, Ledger
 from profiler.allocator.replay import RanOut, Replay, replay
 from profiler.allocator.settings import AllocatorSettings
 from profiler.documents import MeasuredPhase
-from profiler.report import Group, PhaseFigures, StorageNote
+from profiler.report import Group, PhaseFigures, StorageNote, ledger_of
 from profiler.trace.division import COMMUNICATION
 from profiler.trace.record import Mark, Trace
 from profiler.trace.workspaces import WORKSPACE
@@ -108,12 +108,7 @@ class Answer:
 
     def ledger(self) -> Ledger:
         """The trace as a ledger: one entry per kind and size, alive where it had that size."""
-        phases_of: dict[Group, list[Phase]] = {}
-        for figures in self.phases:
-            for group in figures.groups:
-                phases_of.setdefault(group, []).append(Phase(figures.phase))
-        entries = (_entry(group, phases) for group, phases in phases_of.items())
-        return make_ledger(entries, tuple(Phase(figures.phase) for figures in self.phases))
+        return ledger_of(self.phases, TRACED, lambda group: group.name.endswith("_backward_workspace"))
 
 
 def answer(
@@ -354,17 +349,3 @@ def _largest(storages: list[Storage], shapes: ModelShapes, phase: str, step: int
                 "made_in": storage.phase,
             }
         )
-
-
-def _entry(group: Group, phases: list[Phase]) -> Entry:
-    return Entry(
-        category=Category(group.category),
-        name=group.name,
-        bytes=group.bytes,
-        phases=frozenset(phases),
-        formula=TRACED,
-        symbols=(),
-        reference=TRACED,
-        layer=Layer(group.layer),
-        estimate=group.name.endswith("_backward_workspace"),
-    )

@@ -1,57 +1,34 @@
 """The child: `python -m profiler.trace.child`, started by `profiler.trace.runner`. One request in, events out."""
 
 import json
-import os
-import sys
-import traceback
-
-from pydantic import ValidationError
+from collections.abc import Mapping
+from typing import Any
 
 from planner.scenario import Scenario
-from profiler.events import Failed, Refused, Request, RequestError, parse_request
+from profiler.documents import Remark
 from profiler.trace.documents import TraceOptions
 from profiler.trace.traceable import why_not_traceable
-from profiler.worker.channel import Beat, Channel, end_with_parent, read_first_line
-
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+from profiler.worker.child import Job, end, serve
 
 
 def main() -> int:
-    """Serve one request. Returns the exit code: 0 for a result or a refusal."""
-    os.environ.update(OFFLINE)
-    channel = Channel()
-    try:
-        request = parse_request(read_first_line())
-        scenario = Scenario.model_validate_json(json.dumps(request.scenario))
-        options = TraceOptions.model_validate_json(json.dumps(request.options))
-    except (RequestError, ValidationError) as error:
-        channel.send(Failed(reason="bad_request", detail=str(error)[:4000]))
-        return 2
-    end_with_parent(options.timeout_s)
-    remarks = why_not_traceable(scenario)
-    if remarks:
-        channel.send(Refused(remarks=remarks))
-        return 0
-    beat = Beat(channel, options.memory_limit_bytes)
-    beat.start()
-    return _trace(channel, beat, request, scenario, options)
+    """Trace what one request asks for. Returns the exit code: 0 for a result or a refusal."""
+    return serve(_options, _refusals, _tracing)
 
 
-def _trace(channel: Channel, beat: Beat, request: Request, scenario: Scenario, options: TraceOptions) -> int:
-    try:
-        from profiler.trace.child import session  # noqa: PLC0415  # takes seconds to load
-    except ImportError as error:
-        channel.send(Failed(reason="missing_package", detail=str(error)[:4000]))
-        return 4
-    try:
-        return session.serve(channel, beat, request, scenario, options)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the parent is told
-        traceback.print_exc()
-        channel.send(Failed(reason="exception", detail=f"{type(error).__name__}: {error}"[:4000]))
-        return 5
+def _options(given: Mapping[str, Any]) -> TraceOptions:
+    return TraceOptions.model_validate_json(json.dumps(given))
+
+
+def _refusals(scenario: Scenario, _: TraceOptions) -> tuple[Remark, ...]:
+    return why_not_traceable(scenario)
+
+
+def _tracing() -> Job[TraceOptions]:
+    from profiler.trace.child import session  # noqa: PLC0415  # takes seconds to load
+
+    return session.serve
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # the interpreter's own end would wait for PyTorch's threads
+    end(main())

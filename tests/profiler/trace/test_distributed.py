@@ -1,9 +1,7 @@
 """One rank of a divided job: what it holds follows from shapes and degrees alone, worked out here by hand."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from profiler.trace.documents import Part, Target
 from profiler.trace.request import ask
 from profiler.trace.traceable import why_not_traceable
 from tests.profiler.scenarios import LLAMA, scenario
+from tests.profiler.trace.child_cases import run_cases, trace_command
 from tests.profiler.trace.rank_cases import CASES, EVEN, LONG, REFUSED, SHARDS, UNEVEN, WIDE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,23 +26,9 @@ BF16 = 2
 Shape = tuple[int, ...]
 
 
-def run(module: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", module, *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    return {line["case"]: line for line in lines}
-
-
 @pytest.fixture(scope="module")
 def seen() -> dict[str, dict[str, Any]]:
-    return run("tests.profiler.trace.rank_traces", [*CASES, *REFUSED])
+    return run_cases("rank_traces", [*CASES, *REFUSED])
 
 
 def layer(config: dict[str, Any]) -> Iterator[Shape]:
@@ -195,7 +180,7 @@ def test_models_that_cannot_be_cut_are_refused(code: str, seen: dict[str, dict[s
 
 @pytest.fixture(scope="module")
 def more() -> dict[str, dict[str, Any]]:
-    return run("tests.profiler.trace.rank_traces", list(LONG))
+    return run_cases("rank_traces", list(LONG))
 
 
 @pytest.mark.long
@@ -313,14 +298,7 @@ def test_the_command_line_follows_one_rank(tmp_path: Path) -> None:
     document["hardware"] = {"devices": [{"gpu": "a100-sxm-80gb", "count": SHARDS}]}
     file = tmp_path / "sharded.json"
     file.write_text(json.dumps(document), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "profiler", "trace", str(file), "--json", "--rank", "7"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = trace_command(str(file), "--json", "--rank", "7")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["target"]["part"]["rank"] == 7

@@ -14,7 +14,7 @@ from profiler.trace.runner import TraceRunner
 from tests.profiler.jobs import finish
 from tests.profiler.scenarios import LLAMA, scenario
 from tests.profiler.trace.cases import BF16, SDPA
-from tests.profiler.trace.child_cases import run_cases
+from tests.profiler.trace.child_cases import run_cases, trace_command
 from tests.profiler.trace.instant_cases import LONG, SHORT
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,14 +64,7 @@ def test_few_layers_are_all_run_and_the_command_line_says_so(tmp_path: Path) -> 
     document = scenario(LLAMA, **BF16, **SDPA) | {"hardware": {"devices": [{"gpu": "rtx-4090-24gb"}]}}
     file = tmp_path / "scenario.json"
     file.write_text(json.dumps(document), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "profiler", "trace", str(file), "--instant", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = trace_command(str(file), "--instant", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.keys() >= {"peak_allocated_bytes", "peak_reserved_bytes", "phase", "categories", "seconds"}

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from profiler.trace.record import Trace
 from profiler.worker.workloads import CannotBuildError
 from tests.profiler.scenarios import scenario
 from tests.profiler.trace.cases import AUTOCAST
+from tests.profiler.trace.child_cases import trace_command
 
 ROOT = Path(__file__).resolve().parents[3]
 MODELS = "tests.profiler.trace.user_models"
@@ -102,15 +101,7 @@ def test_values_are_missed_under_autocast_as_well() -> None:
 
 def test_a_module_that_is_not_there_is_refused_by_the_child(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nowhere_at_all\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "profiler", "trace", "--module", "broken:f"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        env=_environment(),
-    )
+    done = trace_command("--module", "broken:f", folder=tmp_path, environment=_environment())
     assert done.returncode == 3, done.stderr
     assert "module not imported" in done.stderr
     assert "nowhere_at_all" in done.stderr
@@ -124,15 +115,7 @@ def test_the_command_line_follows_a_module_of_the_folder_it_runs_in(tmp_path: Pa
         encoding="utf-8",
     )
     arguments = ["--module", "mine:make", "--input", '{"width": 256}', "--gpu", "rtx-4090-24gb", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "profiler", "trace", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        env=_environment(),
-    )
+    done = trace_command(*arguments, folder=tmp_path, environment=_environment())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["categories"]["weights"] == 4 * (256 * 256 + 256)
