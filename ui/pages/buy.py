@@ -6,7 +6,7 @@ from typing import Final
 import streamlit as st
 
 from planner.plan_types import Plan
-from ui import parts, verdict
+from ui import parts
 from ui.answers import tables
 from ui.buy import wording
 from ui.buy.classes import draw_classes
@@ -22,8 +22,7 @@ from ui.cost.currency import exchange, said
 from ui.cost.quotes import quotes
 from ui.cost.refreshed import refreshed_quotes
 from ui.pages.frame import Frame, begin, plot
-from ui.pages.problems import draw_problems
-from ui.share import draw_share
+from ui.pages.head import draw_unanswered, draw_verdict
 from ui.words import Words
 
 MORE_MONTHS: Final = 12
@@ -35,8 +34,7 @@ def draw() -> None:
     frame = begin()
     words = frame.words
     if frame.plan is None:
-        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     today, money = datetime.now(UTC).date(), exchange()
     given = terms_in_dollars(terms(), money)
@@ -67,16 +65,9 @@ def draw() -> None:
 
 def _verdict(frame: Frame, plan: Plan, found: tuple[Column, ...], given: Terms, code: str) -> None:
     words, lack = frame.words, wording.lack_of(found, given)
-    with st.container(key="verdict", gap=None):
-        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
-            draw_share(frame)
-        use = (given.use_percent or 0.0) / 100
-        st.html(
-            f'<h1 class="v">{wording.headline(found, words, lack, code)}</h1>'
-            f'<p class="why">{wording.why(found, use, words, lack)}</p>'
-        )
-    draw_problems(frame)
+    use = (given.use_percent or 0.0) / 100
+    why = wording.why(found, use, words, lack)
+    draw_verdict(frame, plan, wording.headline(found, words, lack, code), why)
 
 
 def _table(found: tuple[Column, ...], words: Words) -> None:

@@ -12,6 +12,7 @@ from ui.compare.listing import draw_saved
 from ui.compare.shelf import open_shelf
 from ui.compare.sides import Answered, Side, answered, categories
 from ui.pages.frame import Frame, begin, plot
+from ui.pages.head import draw_unanswered
 from ui.pages.problems import draw_problems
 from ui.share import draw_share
 from ui.words import Safe, Words
@@ -21,8 +22,7 @@ def draw() -> None:
     """Draw the page."""
     frame = begin()
     if frame.plan is None:
-        st.html(parts.headline(frame.words.html("stale.first")))
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     shelf = open_shelf()
     chooser = Chooser(frame.document, outcomes(frame.document, frame.plan), shelf, frame.words)

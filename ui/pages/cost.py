@@ -9,7 +9,7 @@ from hardware_db import purchase_prices
 from planner.cost import tokens_of
 from planner.hardware import Freshness, PurchasePrice, freshness
 from planner.plan_types import Plan
-from ui import parts, verdict
+from ui import parts
 from ui.answers import tables
 from ui.catalog import gpu as card
 from ui.charts import cost_frontier
@@ -27,8 +27,7 @@ from ui.names import card_name
 from ui.numbers import DASH, gib1, whole
 from ui.pages.cost_own import draw_own_prices, own_quotes
 from ui.pages.frame import Frame, begin, plot
-from ui.pages.problems import draw_problems
-from ui.share import draw_share
+from ui.pages.head import draw_unanswered, draw_verdict
 from ui.words import Safe, Words, escaped
 
 MOST_SHORT: Final = 7
@@ -69,8 +68,7 @@ def draw() -> None:
     frame = begin()
     words = frame.words
     if frame.plan is None:
-        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     plan = frame.plan
     today = datetime.now(UTC).date()
@@ -101,17 +99,10 @@ def draw() -> None:
 
 def _verdict(frame: Frame, plan: Plan, rows: tuple[Row, ...], kind: Kind, today: date) -> None:
     words = frame.words
-    with st.container(key="verdict", gap=None):
-        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
-            draw_share(frame)
-        run = wording.run(rows, tokens_of(plan.resolved.workload), today, words)
-        said = words.sentences(filter(None, [wording.why(rows, kind, today, words), run]))
-        st.html(
-            f'<h1 class="v">{wording.headline(rows, kind, today, words)}</h1>'
-            f'<p class="why">{wording.tag(rows, words)}&ensp;{said}</p>'
-        )
-    draw_problems(frame)
+    run = wording.run(rows, tokens_of(plan.resolved.workload), today, words)
+    said = words.sentences(filter(None, [wording.why(rows, kind, today, words), run]))
+    why = f"{wording.tag(rows, words)}&ensp;{said}"
+    draw_verdict(frame, plan, wording.headline(rows, kind, today, words), why)
 
 
 def _chart(rows: tuple[Row, ...], today: date, words: Words) -> None:

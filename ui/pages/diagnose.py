@@ -11,6 +11,7 @@ from ui.diagnose.fixing import draw_fixes, draw_vain
 from ui.diagnose.intake import draw_intake
 from ui.numbers import gib1
 from ui.pages.frame import Frame, begin, plot
+from ui.pages.head import draw_unanswered
 from ui.pages.problems import draw_problems
 from ui.share import draw_share
 from ui.words import Words
@@ -20,8 +21,7 @@ def draw() -> None:
     """Draw the page. The verdict stands above the field it comes from, so its place is kept until it is known."""
     frame = begin()
     if frame.plan is None:
-        st.html(parts.headline(frame.words.html("stale.first")))
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     plan, words = frame.plan, frame.words
     with st.container(key="stale" if frame.stale else "current"):

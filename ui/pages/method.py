@@ -17,6 +17,7 @@ from ui.method.formulas import all_references, by_category, used_references
 from ui.method.published import Published, published
 from ui.method.speed_score import families_table, lines_table, note
 from ui.pages.frame import Frame, begin, plot
+from ui.pages.head import draw_unanswered
 from ui.pages.problems import draw_problems
 from ui.share import draw_share
 from ui.words import Safe, Words, escaped
@@ -30,8 +31,7 @@ def draw() -> None:
     frame = begin()
     words = frame.words
     if frame.plan is None:
-        st.html(parts.headline(words.html("stale.first")))
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     score = published()
     with st.container(key="stale" if frame.stale else "current"):

@@ -13,7 +13,7 @@ from ui.cost.money import usd
 from ui.cost.wording import duration
 from ui.numbers import DASH
 from ui.pages.frame import Frame, begin, plot
-from ui.pages.problems import draw_problems
+from ui.pages.head import draw_unanswered
 from ui.pages.recommend_ask import draw_ask
 from ui.pages.recommend_rows import (
     MOST_SHORT,
@@ -47,10 +47,8 @@ FORMATS: Final = {
 def draw() -> None:
     """Draw the page."""
     frame = begin()
-    words = frame.words
     if frame.plan is None:
-        st.html(f'<h1 class="v">{words.html("stale.first")}</h1>')
-        draw_problems(frame)
+        draw_unanswered(frame)
         return
     if not frame.plan.scenario.is_training:
         draw_serving(frame, frame.plan, datetime.now(UTC).date())

@@ -10,13 +10,12 @@ from planner.hardware import Offer
 from planner.plan_types import Plan
 from planner.scenario import to_document
 from planner.search.types import Choice
-from ui import parts, verdict
+from ui import parts
 from ui.answers import tables
 from ui.cost.refreshed import refreshed
 from ui.numbers import whole
 from ui.pages.frame import Frame
-from ui.pages.problems import draw_problems
-from ui.share import draw_share
+from ui.pages.head import draw_verdict
 from ui.state import load
 from ui.words import Safe, Words, escaped
 
@@ -58,19 +57,8 @@ def draw_top(
         stale: Whether they answer an earlier question.
     """
     with place, st.container(key="stale_head" if stale else "head", gap=None):
-        draw_head(frame, plan, *title)
+        draw_verdict(frame, plan, *title)
         st.html(parts.strip(strip))
-
-
-def draw_head(frame: Frame, plan: Plan, sentence: str, reason: Safe) -> None:
-    """The scenario, the verdict and its reason."""
-    words = frame.words
-    with st.container(key="verdict", gap=None):
-        with st.container(key="top", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-            st.html(f'<div class="scn">{verdict.scenario_sentence(plan, words)}</div>', width="stretch")
-            draw_share(frame)
-        st.html(f'<h1 class="v">{escaped(sentence)}</h1><p class="why">{reason}</p>')
-    draw_problems(frame)
 
 
 def named_first(
