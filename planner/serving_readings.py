@@ -2,6 +2,7 @@
 
 from planner.ledger import Category, Layer, Ledger, Phase
 from planner.memory.serving_cache_entries import STATE_NAME
+from planner.memory.serving_llama import copied_latent_params
 from planner.memory.serving_llama_readings import llama_readings
 from planner.memory.serving_vllm import counts_context
 from planner.placement_llama_cpp import LLAMA_FAMILY
@@ -26,7 +27,7 @@ def serving_readings(plan: Plan, device_index: int) -> dict[str, Reading]:
         return {}
     ledger = plan.devices[device_index].ledger
     found: dict[str, Reading] = {
-        "parameters": plan.model.params_total,
+        "parameters": plan.model.params_total + copied_latent_params(plan.resolved, plan.model),
         "kv_bytes_per_token": answer.kv_bytes_per_token,
         "weights_bytes": sum(e.bytes for e in ledger.entries if e.category is Category.WEIGHTS),
     }

@@ -24,7 +24,7 @@ from planner.memory.serving_llama_buffers import compute_entries, conversion_ent
 from planner.memory.serving_llama_cache import cache_entries
 from planner.memory.serving_stored import held_gguf, stored_entries
 from planner.memory.serving_weights import Elements, add, elements_bytes, part_entries
-from planner.memory.weight_formats import FORMATS
+from planner.memory.weight_formats import FORMATS, IK_TYPES, base_type
 from planner.model.spec import Layer as ModelLayer
 from planner.model.spec import ModelSpec, Part
 from planner.placement import Share
@@ -258,11 +258,20 @@ def _add_layer(
 def keeps_latent_copies(scenario: Scenario) -> bool:
     """Whether the file holds the decompression matrix a second time, split and transposed.
 
-    Files made with ik_llama.cpp do, those that give experts a type of their own; others don't, and the
-    copies made from them at load are not in the weights it prints.
+    Files quantized by ik_llama.cpp do: those that give experts a type of its own, plain or interleaved. Others,
+    repacked ones among them, don't, and the copies made from them at load are not in the weights it prints.
     """
-    made = scenario.serving.expert_weights is not None or scenario.serving.weights == "mixed"
+    own = base_type(scenario.serving.expert_weights or "")
+    made = scenario.serving.weights == "mixed" or own in IK_TYPES
     return scenario.runtime.name == "ik_llama_cpp" and made
+
+
+def copied_latent_params(scenario: Scenario, model: ModelSpec) -> int:
+    """Elements of those copies."""
+    if not keeps_latent_copies(scenario):
+        return 0
+    linears = (linear for layer in model.layers for linear in layer.linears)
+    return sum(linear.weight_params for linear in linears if linear.name == "kv_b_proj")
 
 
 def _add_expert_layers(

@@ -102,6 +102,10 @@ UNMEASURED: Final = frozenset({"pq2_0", "ptq1_0", "mixed"})
 bytes."""
 
 
+IK_TYPES: Final = frozenset(f.id for f in _GGUF_FORMATS if f.reference == _IK) | {"iq1_s", "iq1_m"}
+"""Types that only ik_llama.cpp's quantizer makes, and those it makes to be interleaved."""
+
+
 def base_type(name: str) -> str:
     """A type without its row interleaving (`iq3_k_r4` packs the same bytes as `iq3_k`)."""
     if name in FORMATS:

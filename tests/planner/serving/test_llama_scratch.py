@@ -76,6 +76,22 @@ def reading(name: str, metric: str) -> float:
     return serving_readings(made, devices_of(made, record["rank"])[0])[metric] / MIB
 
 
+@pytest.mark.parametrize(
+    ("name", "billions", "weights_mib"),
+    [
+        # quantized by ik_llama.cpp: the decompression matrix a second time in the file
+        ("ik-disc258-41", 672.05, 17744.02),
+        # repacked: it is not
+        ("ik-disc393-55", 671.026, 16706.99),
+        ("ik-disc258-42", 671.026, None),
+    ],
+)
+def test_copies_of_the_latent_in_the_file(name: str, billions: float, weights_mib: float | None) -> None:
+    assert reading(name, "parameters") * MIB / 1e9 == pytest.approx(billions, abs=0.0005)
+    if weights_mib is not None:
+        assert reading(name, "weights_bytes") == pytest.approx(weights_mib, abs=0.2)
+
+
 @pytest.mark.parametrize(("name", "mib"), EXACT)
 def test_buffers_to_a_tenth_of_a_mebibyte(name: str, mib: float) -> None:
     assert reading(name, "compute_buffer_bytes") == pytest.approx(mib, abs=0.1)
