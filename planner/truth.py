@@ -77,9 +77,6 @@ class Observed(BaseModel):
 METRICS: Final = tuple(name for name in Observed.model_fields if name not in KINDS)
 """Every field that a prediction can be compared with."""
 
-SPEED_METRICS: Final = frozenset(METRICS[METRICS.index("tokens_per_s_per_gpu") :])
-"""The ones that are times and rates."""
-
 BYTE_METRICS: Final = frozenset(name for name in METRICS if name.endswith("_bytes"))
 
 

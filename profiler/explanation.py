@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from planner.ledger import Layer, Phase
 from profiler.compare import CLOSE_FRAC, Comparison, PhaseComparison, Row
 
-OUTER = (Layer.RESERVED, Layer.PROCESS, Layer.DEVICE)
 NAMES = {Layer.RESERVED: "allocator_cache", Layer.PROCESS: "context", Layer.DEVICE: "other_processes"}
 """What an outer layer adds to the one inside it."""
 

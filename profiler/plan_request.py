@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from planner.ledger import Layer
 from planner.plan_types import Plan, Verdict
 from planner.scenario import to_document
 from planner.units import MIB
@@ -91,11 +90,6 @@ def _too_large(plan: Plan, device: DeviceKind, needed: int, free_bytes: int | No
     if device == "cuda" and plan.verdict is Verdict.DOES_NOT_FIT:
         return Remark(code="will_not_fit", params=params)
     return None
-
-
-def peak_by_layer(plan: Plan) -> dict[Layer, int]:
-    """The plan's peaks by who counts them."""
-    return {layer: plan.worst.ledger.peak(layer)[1] for layer in Layer}
 
 
 def for_classes(config: dict[str, Any]) -> dict[str, Any]:

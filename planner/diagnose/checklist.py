@@ -18,7 +18,6 @@ BUSY_FRAC: Final = 0.8
 BANDWIDTH_FRAC: Final = 0.6
 IDLE: Final = (*WAITS, "pipeline_bubble", "host_transfers", "launches")
 READS: Final = ("weights_read", "kv_read")
-MEASURED_ONLY: Final = ("versions", "threads")
 ITEMS: Final = (
     *("versions", "cudnn_benchmark", "threads", "precision", "checkpointing", "offload"),
     *("utilisation", "swapping", "bandwidth"),

@@ -3,14 +3,11 @@
 TRL's `SFTConfig` and `ModelConfig` share the namespace, so their keys are read too.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from planner.imports import hugging_face as hf
 from planner.imports.draft import Draft
 from planner.imports.keys import Keys
-
-ADAPTER_KEYS: Final = ("use_peft", "lora_r", "lora_alpha", "lora_target_modules")
-PACKING: Final = {"true": "packed", "false": "none", "bfd": "packed", "wrapped": "packed"}
 
 
 def read(keys: Keys, draft: Draft) -> None:

@@ -135,11 +135,6 @@ def unknown_targets(model: ModelSpec, adapter: Adapter) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def lora_params(rank: int, columns: int, rows: int) -> int:
-    """Down (rank x input) and up (output x rank) projections. Hu et al. 2021 (arXiv 2106.09685), section 4.1."""
-    return rank * (columns + rows)
-
-
 def site_tensors(site: Linear, adapter: Adapter, division: Division, count: int) -> Iterator[Tensor]:
     """The tensors an adapter adds to one matrix in each of `count` layers, as one tensor-parallel rank holds them.
 

@@ -46,8 +46,3 @@ def fused_linear_chunk_tokens(tokens: int, hidden: int, vocab: int) -> int:
     """
     chunks = -(-vocab // hidden)
     return 1 << max(0, -(-tokens // chunks) - 1).bit_length()
-
-
-def vocab_parallel_bytes(e: int) -> int:
-    """Megatron's vocabulary-parallel cross-entropy: logits in 16 bit and one fp32 copy, reused for its gradient."""
-    return e + 4

@@ -33,7 +33,6 @@ from planner.model.spec import (
     Structure,
 )
 
-_ATTENTION = AttentionNames(fused="linear_qkv", output="linear_proj")
 _EXPERT_KEYS = ("num_experts", "num_moe_experts", "num_local_experts", "n_routed_experts")
 _TOP_KEYS = ("num_experts_per_tok", "moe_router_topk")
 _POSITIONS = ("learned", "rope", "none", "relative")

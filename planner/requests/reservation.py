@@ -35,18 +35,12 @@ class Held:
         block_tokens: Size of a block; None where the room is one piece.
         used_frac: Tokens there are over tokens there is room for.
         held_tokens: Room of one request, the mean over its life.
-        waste_frac: What lies empty.
     """
 
     policy: Policy
     block_tokens: int | None
     used_frac: float
     held_tokens: float
-
-    @property
-    def waste_frac(self) -> float:
-        """Room that lies empty."""
-        return 1 - self.used_frac
 
     def requests_in(self, pool_tokens: int) -> float:
         """How many requests a pool holds on average: room that falls free is given to another at once."""

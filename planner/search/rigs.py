@@ -9,7 +9,6 @@ from planner.scenario import Links
 from planner.search.types import Machine
 from planner.search.wiring import CardLinks, card_links
 from planner.throughput import links as ln
-from planner.units import ceil_div
 
 COUNTS: Final = tuple(2**k for k in range(11))
 IN_ONE_MACHINE: Final = 8
@@ -120,8 +119,3 @@ def owned(gpu: Gpu, devices: int, *, ram_bytes: int | None = None) -> tuple[Mach
         Machine(name=gpu.name, gpu=gpu, devices=size, usd_per_hour=None, most=1, ram_bytes=ram_bytes)
         for size in sizes
     )
-
-
-def machines_paid(devices: int, per_machine: int) -> int:
-    """Whole machines that hold so many devices."""
-    return ceil_div(devices, per_machine)

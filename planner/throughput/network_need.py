@@ -1,15 +1,11 @@
 """The network that a training job over several nodes needs, beside the one its nodes have."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from planner.hardware import Gpu, Tables
 from planner.plan_types import Plan
 from planner.throughput import links as ln
 from planner.throughput.training_speed import TrainingSpeed
-
-SLOW_SHARE_FRAC: Final = 0.3
-"""Share of a step spent waiting for other cards at which the network is what to look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

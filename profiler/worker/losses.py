@@ -9,7 +9,6 @@ Both are written anew on PyTorch's own operators. They take the memory that thos
 out in the compute format and are good for a measured step, not for training.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -20,8 +19,6 @@ from planner.memory.logits import CHUNKS, fused_linear_chunk_tokens
 IGNORED: Final = -100
 SCALES_LOGITS: Final = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 """Configuration keys of models that do something to their logits between head and loss."""
-
-Loss = Callable[..., Any]
 
 
 def why_not_replaceable(model: Any) -> str:

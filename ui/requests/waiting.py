@@ -21,7 +21,6 @@ from ui.words import Words
 REQUESTS: Final = 300
 LOADS: Final = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
 """Arrivals as a share of what full steps of a way carry."""
-WAYS: Final = ("alone", "dynamic", "continuous")
 MOST_AT_ONCE: Final = 256
 
 
