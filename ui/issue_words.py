@@ -4,11 +4,16 @@ import re
 from typing import Final
 
 from planner.issues import Issue, Param
+from ui.catalog import gpu
+from ui.names import card_name
 from ui.numbers import DASH, whole
 from ui.words import Safe, Words
 
 KINDS: Final = re.compile(r"(?<![^ ,])(?:integer|number|string|array|object)(?=$|[ ,])")
 """Kinds of values, as the schema calls them in what it allows."""
+
+OF_CARDS: Final = frozenset({"stage_tensor_mixes_cards"})
+"""Issues whose `given` is a list of cards."""
 
 
 def issue_text(issue: Issue, words: Words) -> str:
@@ -31,11 +36,16 @@ def field_name(field: str, words: Words) -> str:
         leaf = ".".join(parts[3:]) or "gpu"
         if words.has(f"field.device.{leaf}"):
             return words("field.device.row", row=int(parts[2]) + 1, name=words(f"field.device.{leaf}"))
+    if parts[:2] == ["parallel", "stages"] and words.has(f"field.stage.{parts[-1]}"):
+        name = words(f"field.stage.{parts[-1]}")
+        return words("field.stage.row", row=int(parts[2]) + 1, name=name, path=field)
     return field or words("field.document")
 
 
 def _params(issue: Issue, words: Words) -> dict[str, str]:
     params = {name: _value(value) for name, value in issue.params}
+    if issue.code in OF_CARDS:
+        params["given"] = words.both([_card(each) for each in params["given"].split(", ")])
     params["suggestion"] = ""
     closest = dict(issue.params).get("closest")
     if isinstance(closest, str) and closest:
@@ -47,6 +57,12 @@ def _params(issue: Issue, words: Words) -> dict[str, str]:
         if words.has(key):
             params[coded] = words(key)
     return params
+
+
+def _card(gpu_id: str) -> str:
+    """A card of the table by its name, another as it is called in the question."""
+    found = gpu(gpu_id)
+    return card_name(found.name) if found is not None else gpu_id
 
 
 def _value(value: Param) -> str:

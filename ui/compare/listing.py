@@ -93,7 +93,7 @@ def _row(entry: Entry, words: Words, *, session: bool) -> None:
                     args=(letter, f"saved:{entry.id}"),
                 )
             with st.popover(
-                words("saved.more"),
+                words("saved.more_help", name=shown),
                 type="tertiary",
                 key=f"gpumore_saved_{entry.id}",
                 help=words("saved.more_help", name=shown),

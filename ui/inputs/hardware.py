@@ -71,7 +71,7 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
             key=bind(f"{path}.count", count, _count_writer(index)),
         )
         with st.popover(
-            words("hardware.more"),
+            words("hardware.more_of", row=place),
             type="tertiary",
             key=f"gpumore_{index}",
             help=words("hardware.more_of", row=place),

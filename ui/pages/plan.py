@@ -38,6 +38,8 @@ MOST_PANELS = 6
 WIDE_PANELS = 2
 BUDGETS = {"sglang": "static", "sglang_omni": "static", "tensorrt_llm": "left"}
 """How an engine words its share of the card, where it is not a share of everything."""
+LONGEST_FORMULA = 60
+"""A longer one is shown in the working alone."""
 HEAD_START_S = 0.12
 """Server and browser share the processor: the browser draws the bars before it is given the rest to work on."""
 
@@ -248,9 +250,11 @@ def _largest_entries(plan: Plan, words: Words) -> None:
     rows = []
     for entry in worst.ledger.alive(worst.peak_phase)[:6]:
         name = Safe(f"{parts.swatch(entry.category)}{words.html(f'entry.{entry.name}')}")
-        worked = worked_html(
-            entry.formula, entry.symbols, between="&emsp;", meaning=tables.meanings(entry, words)
-        )
+        worked: str = words("entries.long")
+        if len(entry.formula) <= LONGEST_FORMULA:
+            worked = worked_html(
+                entry.formula, entry.symbols, between="&emsp;", meaning=tables.meanings(entry, words)
+            )
         rows.append([name, worked, gib2(entry.bytes)])
     st.html(
         parts.table(
