@@ -11,6 +11,7 @@ from ui.compare import shelf
 from ui.compare.choosing import LETTERS, choose
 from ui.compare.shelf import Shelf
 from ui.compare.values import cards, model_name
+from ui.dates import day_of
 from ui.document import Document
 from ui.numbers import gib1
 from ui.saved import LONGEST_NAME, Entry
@@ -110,7 +111,7 @@ def _more(entry: Entry, words: Words) -> None:
 
 def _row_html(entry: Entry, words: Words, *, session: bool) -> str:
     plan = answer(entry.document).plan
-    when = words("saved.session") if session else entry.saved_at[:10]
+    when = words("saved.session") if session else day_of(entry.saved_at, words)
     name = words.html("saved.entry", name=entry.name)
     if plan is None:
         below = words.html("saved.row_bad", when=when)

@@ -9,6 +9,7 @@ from planner.calibrate import KeptRun
 from planner.units import MIB
 from profiler.kept import MOST_BYTES, KeptError, KeptRuns, kept_from
 from ui.catalog import gpu_labels
+from ui.dates import day_of
 from ui.kept_runs import kept_runs
 from ui.measure.result import Result
 from ui.measure.sizes import decimals_for, error, size
@@ -86,7 +87,7 @@ def _row(run: KeptRun, words: Words) -> None:
         runtime=words(f"runtime.{run.runtime}"),
         gpu=gpu_labels().get(run.gpu_id, run.gpu_id),
         driver=run.driver,
-        date=run.created_at[:10],
+        date=day_of(run.created_at, words),
         predicted=size(run.predicted_bytes, decimals),
         measured=size(run.measured_bytes, decimals),
         error=error(run.predicted_bytes / run.measured_bytes - 1),
