@@ -210,15 +210,16 @@ def dynamic_answer(
     usable = usable_bytes(share)
     left = caches if usable is None else max(0, usable - (taken - caches))
     sequence = context * token + state
+    fitting = left / sequence if sequence else float(asked.sequences)
     return DeviceAnswer(
         kv_bytes_per_token=round(token),
         state_bytes_per_sequence=state,
         budget_bytes=None,
         pool_bytes=left,
-        tokens=int(left // token) if token else asked.sequences * context,
+        tokens=int(left // token) if token else int(fitting) * context,
         longest_tokens=min(asked.longest_tokens, int(max(0, left - state) // token))
         if token
-        else asked.longest_tokens,
-        concurrency=left / sequence if sequence else float(asked.sequences),
+        else asked.longest_tokens * (fitting >= 1),
+        concurrency=fitting,
         reserves_bytes=taken,
     )

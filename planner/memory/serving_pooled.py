@@ -194,6 +194,15 @@ SPARE_SLOTS: Final = 1
 """`MambaPool` makes room for one slot more than it hands out; the division of the pool does not count it."""
 
 
+def state_slots(pool_bytes: int | None, state_bytes: int, sequences: int) -> int:
+    """Slots for recurrent states that SGLang makes; those of the load where the pool is not known."""
+    if not state_bytes:
+        return 0
+    if pool_bytes is None:
+        return sequences
+    return int(pool_bytes * STATE_RATIO / (1 + STATE_RATIO) // state_bytes)
+
+
 def sglang_answer(
     share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec, tables: Tables
 ) -> DeviceAnswer:
@@ -208,14 +217,14 @@ def sglang_answer(
     ring = ring_bytes(shapes, key, value)
     state = sum(n * (s.state * 4 + s.conv * 2) for s, n in shapes.items())
     pool = ledger.total(*CACHES) if available is None else max(0, available)
-    slots = int(pool * STATE_RATIO / (1 + STATE_RATIO) // state) if state else 0
-    caches = pool - slots * state
+    slots = state_slots(None if available is None else pool, state, asked.sequences)
+    caches = max(0, pool - slots * state)
     common = common_of(scenario)
-    tokens = int(caches // token) if token else asked.max_sequences * context
+    tokens = int(caches // token) if token else max(slots, 1) * context
     if scenario.serving.max_total_tokens is not None:
         tokens = min(tokens, scenario.serving.max_total_tokens)
     kept = scenario.serving.prefix_caching is not False and version_of(scenario) >= PREFIX_SLOTS_FROM
-    running = slots // SLOTS_OF_A_REQUEST if kept else slots
+    running = slots // SLOTS_OF_A_REQUEST if kept and available is not None else slots
     states = (slots + SPARE_SLOTS) * state
     working = ledger.peak()[1] - ledger.total(*CACHES)
     taken = working + round(tokens * token) + states
@@ -225,7 +234,7 @@ def sglang_answer(
         budget_bytes=None if available is None else weights_bytes(ledger) + available,
         pool_bytes=round(tokens * token),
         tokens=tokens,
-        longest_tokens=min(tokens, asked.longest_tokens),
+        longest_tokens=min(tokens, asked.longest_tokens) if running or not state else 0,
         concurrency=min(
             common.fitting(tokens, context + (ring / token if token else 0), common.tokens),
             float(running if state else tokens),

@@ -76,6 +76,21 @@ def test_sglang_counts_three_slots_a_request_where_it_keeps_prefixes() -> None:
     assert kept.state_pool_bytes == (kept.state_slots + 1) * kept.state_bytes_per_sequence
 
 
+def test_sglang_without_a_known_card_answers_the_load() -> None:
+    answer = serve(LINEAR, "sglang", gpu="unknown", max_model_len=4096, workload={"concurrency": 5}).serving
+    assert answer is not None
+    assert answer.state_slots == 5
+    assert answer.concurrency == pytest.approx(5, rel=0.01)
+
+
+def test_sglang_with_less_than_three_slots_runs_nothing() -> None:
+    model = LINEAR | {"num_hidden_layers": 4, "linear_num_value_heads": 65536, "linear_num_key_heads": 32768}
+    answer = serve(model, "sglang", gpu="h200-sxm-141gb", max_model_len=4096).serving
+    assert answer is not None
+    assert answer.state_slots < 3
+    assert (answer.concurrency, answer.longest_context_tokens) == (0, 0)
+
+
 def test_tokens_of_a_recurrent_model_are_those_of_its_sequences() -> None:
     answer = serve(LINEAR, "tensorrt_llm", gpu="h200-sxm-141gb", max_model_len=4096).serving
     assert answer is not None
