@@ -38,7 +38,7 @@ def asked(card: dict[str, Any] | None, name: str = "next card", **parallel: Any)
     )
 
 
-@pytest.mark.parametrize(("memory_gib", "verdict"), [(141, Verdict.DOES_NOT_FIT), (288, Verdict.FITS)])
+@pytest.mark.parametrize(("memory_gib", "verdict"), [(130, Verdict.DOES_NOT_FIT), (288, Verdict.FITS)])
 def test_memory_of_the_described_card_decides(memory_gib: float, verdict: Verdict) -> None:
     found = plan(asked({"memory_gib": memory_gib}), load_tables())
     assert found.worst.gpu_name == "next card"

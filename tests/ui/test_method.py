@@ -41,6 +41,7 @@ from ui.method.accuracy import (
     together,
     with_own_band,
 )
+from ui.method.cross_validation import SPLITS, cross_validation
 from ui.method.formulas import all_references, by_category, symbol_meaning, used_references
 from ui.method.published import Published, published
 from ui.method.shares import share_text, signed_share
@@ -186,6 +187,18 @@ def test_coverage_is_told_by_source_and_layer_with_the_width_beside_it(
     assert f"±{share_text(cell.half_width_frac)}" in text
     held = wording.sample_notes(score, words)
     assert f"of all {together(score.runs).all_n}" in held
+
+
+def test_what_constants_of_the_other_half_miss_stands_beside_the_shipped_ones(
+    score: Published, words: Words
+) -> None:
+    found = cross_validation()
+    text = wording.sample_notes(score, words)
+    for split in found.splits:
+        assert split.mean_abs_error >= split.shipped_mean_abs_error, "the shipped ones saw every row"
+        assert share_text(split.mean_abs_error) in text
+        assert share_text(split.shipped_mean_abs_error) in text
+    assert {split.by for split in found.splits} == set(SPLITS)
 
 
 def test_every_metric_has_its_words(score: Published, words: Words) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from hardware_db import DATA
 from hardware_db.scores import speed_score
 from planner.hardware import Price, Tables
+from ui.method.cross_validation import cross_validation
 from ui.method.published import Published
 
 LICENCES: Final = re.compile(r"^## Sources and licences$", re.MULTILINE)
@@ -43,7 +44,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
     gpus, nodes, constants = tuple(tables.gpus.values()), tables.nodes, tuple(tables.constants.values())
     models = [tables.models[name] for name in tables.models]
     offers, made = [[offer.date] for offer in tables.offers], [[score.made_on]] * len(score.points)
-    timed = speed_score()
+    timed, crossed = speed_score(), cross_validation()
     own = (
         _file(
             "gpus.csv",
@@ -64,6 +65,7 @@ def data_files(tables: Tables, score: Published) -> tuple[DataFile, ...]:
         ),
         _file("bands.csv", "bands", [[band.made_on] for band in tables.bands]),
         _file("score.json", "score", made),
+        _file("cross_validation.json", "crossed", [[crossed.made_on] for _ in crossed.splits]),
         _file("speed_accuracy.json", "speed_accuracy", [[timed.made_on] for _ in timed.families]),
     )
     measured = tuple(

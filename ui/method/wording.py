@@ -17,6 +17,8 @@ from ui.method.accuracy import (
     serving_parts,
     together,
 )
+from ui.method.cross_validation import cross_validation
+from ui.method.cross_validation import note as cross_validation_note
 from ui.method.gaps import NUM_MODEL_TYPES, REFUSED_KEYS
 from ui.method.published import Published
 from ui.method.shares import share_text
@@ -171,6 +173,7 @@ def sample_notes(score: Published, words: Words) -> Safe:
             words.html("method.sample.bands", share=share, n=whole(len(inside))),
             words.html("method.sample.held", **_held(runs)),
             words.html("method.sample.constants", n=whole(len(score.in_sample))),
+            cross_validation_note(cross_validation(), words),
             words.html("method.sample.formulas"),
         ]
     )
@@ -183,11 +186,11 @@ def verified_notes(words: Words) -> list[Safe]:
     ]
 
 
-def refused_notes(num_pipelines: int, words: Words) -> list[Safe]:
+def refused_notes(num_pipelines: int, num_refused: int, words: Words) -> list[Safe]:
     """What is refused with a lower bound instead of guessed."""
     keys = words.listed(f"<code>{key}</code>" for key in REFUSED_KEYS)
     return [
         words.html("method.gaps.types", n=whole(NUM_MODEL_TYPES)),
-        words.html("method.gaps.pipelines", n=whole(num_pipelines)),
+        words.html("method.gaps.pipelines", n=whole(num_pipelines), refused=whole(num_refused)),
         words.html("method.gaps.keys", keys=Safe(keys)),
     ]
