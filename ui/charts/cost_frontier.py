@@ -1,25 +1,20 @@
 """An hour's price against headroom: what a dollar more an hour buys in memory."""
 
 from collections.abc import Sequence
-from math import floor, log10
+from math import log10
 from typing import Any, Final
 
-from ui.charts.base import bold, colored, finish, new_figure, nice_step
+from ui.charts.base import bold, finish, new_figure, nice_step
+from ui.charts.best_line import HEIGHT, TOP, Labels, Look, add_points, hover, log_share, round_prices
 from ui.cost.money import cards_text, job_text, usd, usd_cents
 from ui.cost.rows import Row
 from ui.numbers import gib1, signed_gib
-from ui.tokens import LIGHT
 from ui.units import amount, current
 from ui.words import Words
 
-HEIGHT: Final = 288
 LEFT: Final = 46
-TOP: Final = 12
 BOTTOM: Final = 28
-LABEL_WIDTH: Final = 0.36
-"""Share of the narrowest plot that a label takes: one figure serves phones and desks."""
-LABEL_HEIGHT: Final = 19
-RIGHT_HALF: Final = 0.62
+LABELS: Final[Labels[Row]] = Labels(width=0.36, right_half=0.62, bottom=BOTTOM)
 
 
 def cost_frontier(others: Sequence[Row], best: Sequence[Row], words: Words) -> Any:
@@ -51,7 +46,7 @@ def cost_frontier(others: Sequence[Row], best: Sequence[Row], words: Words) -> A
         )
     finish(fig, HEIGHT, margin={"l": LEFT, "r": 4, "t": TOP, "b": BOTTOM})
     fig.update_xaxes(range=[0, right], dtick=nice_step(right, 6), ticksuffix=f" {current()}")
-    ticks = _ticks(low, high)
+    ticks = round_prices(low, high)
     fig.update_yaxes(
         type="log",
         range=[log10(low), log10(high)],
@@ -75,29 +70,21 @@ def alternative(rows: Sequence[Row], best: Sequence[Row], words: Words) -> str:
 
 
 def _points(fig: Any, rows: Sequence[Row], words: Words, *, on_line: bool) -> None:
-    color = LIGHT["accent"] if on_line else LIGHT["muted"]
-    fig.add_scatter(
-        x=[_x(row) for row in rows],
-        y=[_y(row) for row in rows],
-        mode="lines+markers" if on_line else "markers",
-        line={"color": color, "width": 1.5},
-        marker={
-            "size": 10 if on_line else 8,
-            "color": color if on_line else LIGHT["background"],
-            "line": {"width": 2 if on_line else 1.5, "color": color},
-        },
+    look = Look(
         name=words("cost.chart.line" if on_line else "cost.chart.other"),
-        text=[_hover(row, words) for row in rows],
-        hovertemplate="%{text}<extra></extra>",
+        hovers=[_hover(row, words) for row in rows],
+        on_line=on_line,
+        size=8,
+        edge=1.5,
     )
+    add_points(fig, [_x(row) for row in rows], [_y(row) for row in rows], look)
 
 
 def _hover(row: Row, words: Words) -> str:
     quote = row.quote
-    where = ", ".join(part for part in (quote.provider, quote.name, quote.region) if part)
     head = "" if row.gpu is None or row.rented is None else cards_text(row.rented.used, row.gpu)
     price = words("cost.chart.hover", usd=usd_cents(_y(row)), gib=signed_gib(row.headroom_bytes or 0))
-    return f"{bold(head)}<br>{colored(where, LIGHT['muted'])}<br>{colored(price, LIGHT['text'])}"
+    return hover(head, (quote.provider, quote.name, quote.region), price)
 
 
 def _x(row: Row) -> float:
@@ -114,26 +101,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float, float]:
     return min(prices) / 1.6, max(prices) * 1.25, max([_x(row) for row in rows] or [1.0]) * 1.06 or 1.0
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round prices within the axis, fewer of each power of ten the longer the span."""
-    factors = (1, 1.5, 2, 3, 4, 5, 7) if high / low < 8 else (1, 2, 5) if high / low < 2_000 else (1,)
-    powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    ticks = [round(factor * 10.0**power, 6) for power in powers for factor in factors]
-    return [tick for tick in ticks if low <= tick <= high]
-
-
 def _labelled(best: Sequence[Row], low: float, high: float, right: float) -> list[tuple[Row, bool]]:
-    """Rows of the line that have room for a label, and whether it goes to the left: both ends first."""
-    height = HEIGHT - TOP - BOTTOM
-    taken: list[tuple[float, float]] = []
-    chosen: list[tuple[Row, bool]] = []
-    for row in dict.fromkeys([*best[:1], *best[-1:], *best]):
-        share = _x(row) / right
-        to_left = share > RIGHT_HALF
-        start = share - LABEL_WIDTH if to_left else share
-        y = height * (log10(_y(row)) - log10(low)) / (log10(high) - log10(low))
-        if any(abs(start - x) < LABEL_WIDTH and abs(y - other) < LABEL_HEIGHT for x, other in taken):
-            continue
-        taken.append((start, y))
-        chosen.append((row, to_left))
-    return chosen
+    """Rows of the line with a label, and whether it goes to the left of its point."""
+    xs = [_x(row) / right for row in best]
+    return LABELS.chosen(best, xs, [log_share(_y(row), low, high) for row in best])

@@ -1,25 +1,30 @@
 """What a run costs against how long it takes: which plan buys which day."""
 
 from collections.abc import Sequence
-from math import ceil, floor, log10
+from math import ceil, log10
 from typing import Any, Final
 
 from planner.search.types import Found
-from ui.charts.base import bold, colored, finish, new_figure
+from ui.charts.base import bold, finish, new_figure
+from ui.charts.best_line import (
+    HEIGHT,
+    TOP,
+    Labels,
+    Look,
+    add_points,
+    hover,
+    line_color,
+    log_share,
+    round_prices,
+)
 from ui.cost.money import cards_text, usd
 from ui.cost.wording import duration
 from ui.numbers import whole
-from ui.tokens import LIGHT
 from ui.words import Words
 
-HEIGHT: Final = 288
 LEFT: Final = 52
-TOP: Final = 12
 BOTTOM: Final = 30
-LABEL_WIDTH: Final = 0.34
-"""Share of the narrowest plot that a label takes: one figure serves phones and desks."""
-LABEL_HEIGHT: Final = 19
-RIGHT_HALF: Final = 0.36
+LABELS: Final[Labels[Found]] = Labels(width=0.34, right_half=0.36, bottom=BOTTOM, at_edge=True)
 HOURS: Final = 24
 HOUR_TICKS: Final = (0.1, 0.25, 0.5, 1, 2, 3, 6, 12)
 DAY_TICKS: Final = (1, 2, 4, 7, 14, 30, 60, 120, 365, 1000, 3650)
@@ -65,7 +70,7 @@ def cost_time(others: Sequence[Found], best: Sequence[Found], words: Words) -> A
         tickvals=days,
         ticktext=[_tick(day, words) for day in days],
     )
-    ticks = _ticks(*prices)
+    ticks = round_prices(*prices)
     fig.update_yaxes(
         type="log",
         range=[log10(end) for end in prices],
@@ -90,7 +95,6 @@ def alternative(found: Sequence[Found], best: Sequence[Found], words: Words) -> 
 
 
 def _points(fig: Any, found: Sequence[Found], words: Words, *, on_line: bool) -> None:
-    color = LIGHT["accent"] if on_line else LIGHT["muted"]
     bars = None
     if on_line:
         ends = [_ends(one) for one in found]
@@ -99,33 +103,24 @@ def _points(fig: Any, found: Sequence[Found], words: Words, *, on_line: bool) ->
             "symmetric": False,
             "array": [high - (one.days or 0) for one, (_, high) in zip(found, ends, strict=True)],
             "arrayminus": [(one.days or 0) - low for one, (low, _) in zip(found, ends, strict=True)],
-            "color": color,
+            "color": line_color(on_line=True),
             "thickness": 1,
             "width": 3,
         }
-    fig.add_scatter(
-        x=[one.days for one in found],
-        y=[_y(one) for one in found],
-        mode="lines+markers" if on_line else "markers",
-        error_x=bars,
-        line={"color": color, "width": 1.5},
-        marker={
-            "size": 10 if on_line else 7,
-            "color": color if on_line else LIGHT["background"],
-            "line": {"width": 2 if on_line else 1.2, "color": color},
-        },
+    look = Look(
         name=words("recommend.chart.line" if on_line else "recommend.chart.other"),
-        text=[_hover(one, words) for one in found],
-        hovertemplate="%{text}<extra></extra>",
+        hovers=[_hover(one, words) for one in found],
+        on_line=on_line,
+        bars=bars,
     )
+    add_points(fig, [one.days for one in found], [_y(one) for one in found], look)
 
 
 def _hover(one: Found, words: Words) -> str:
-    where = ", ".join(part for part in (one.machine.provider, one.machine.name, one.machine.region) if part)
-    time = duration(one.days or 0, words)
+    machine, time = one.machine, duration(one.days or 0, words)
     told = words("recommend.chart.hover", price=_price(one), time=time)
-    head = cards_text(one.devices, one.machine.gpu)
-    return f"{bold(head)}<br>{colored(where, LIGHT['muted'])}<br>{colored(told, LIGHT['text'])}"
+    where = (machine.provider, machine.name, machine.region)
+    return hover(cards_text(one.devices, machine.gpu), where, told)
 
 
 def _ends(one: Found) -> tuple[float, float]:
@@ -158,37 +153,9 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     return min(known) / 1.25, max(known) * 1.25
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round amounts within the axis, fewer of each power of ten the longer the span."""
-    factors = (1, 1.5, 2, 3, 5, 7) if high / low < 10 else (1, 2, 5) if high / low < 2_000 else (1,)
-    powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    ticks = [round(factor * 10.0**power, 6) for power in powers for factor in factors]
-    return [tick for tick in ticks if low <= tick <= high]
-
-
 def _labelled(
     best: Sequence[Found], times: tuple[float, float], prices: tuple[float, float]
 ) -> list[tuple[Found, bool]]:
-    """Plans of the line that have room for a label, and whether it goes to the left: both ends first."""
-    height = HEIGHT - TOP - BOTTOM
-    taken: list[tuple[float, float]] = []
-    chosen: list[tuple[Found, bool]] = []
-    for one in _once((*best[:1], *best[-1:], *best)):
-        share = _share(one.days or 1, times)
-        to_left = share > RIGHT_HALF
-        start = share - LABEL_WIDTH if to_left else 0
-        y = height * _share(_y(one), prices)
-        if any(abs(start - x) < LABEL_WIDTH and abs(y - other) < LABEL_HEIGHT for x, other in taken):
-            continue
-        taken.append((start, y))
-        chosen.append((one, to_left))
-    return chosen
-
-
-def _once(found: Sequence[Found]) -> list[Found]:
-    return list({id(one): one for one in found}.values())
-
-
-def _share(value: float, span: tuple[float, float]) -> float:
-    low, high = (log10(end) for end in span)
-    return (log10(value) - low) / (high - low)
+    """Plans of the line with a label, and whether it goes to the left of its point."""
+    xs = [log_share(one.days or 1, *times) for one in best]
+    return LABELS.chosen(best, xs, [log_share(_y(one), *prices) for one in best])
