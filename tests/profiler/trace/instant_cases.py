@@ -18,6 +18,8 @@ from tests.profiler.trace.cases import (
 
 LENGTH: Final = {"training.micro_batch": 1, "training.sequence_length": 1024}
 DEEP_LLAMA: Final = LLAMA | {"num_hidden_layers": 10}
+DEEPER_LLAMA: Final = LLAMA | {"num_hidden_layers": 20}
+EVERY_THREE: Final = {"training.checkpointing": "every_k", "training.checkpoint_every": 3}
 DEEP_MOE: Final = QWEN3_MOE | {"num_hidden_layers": 10}
 DEEP_GEMMA2: Final = GEMMA2 | {"num_hidden_layers": 17}
 
@@ -25,8 +27,10 @@ SHORT: Final[dict[str, dict[str, Any]]] = {
     "llama-autocast-lora": scenario(DEEP_LLAMA, **AUTOCAST, **SDPA, **LORA),
     "qwen3-moe-checkpointed": scenario(DEEP_MOE, **BF16, **SDPA, **CHECKPOINTED, **KEPT),
     "gemma2-alternating": scenario(DEEP_GEMMA2, **BF16),
+    "llama-every-three": scenario(DEEPER_LLAMA, **BF16, **SDPA, **EVERY_THREE),
 }
-"""Run with every test: adapters and autocast, experts, two kinds of layers in turn with one left over."""
+"""Run with every test: adapters and autocast, experts, two kinds of layers in turn with one left over, and layers
+that are computed again in groups."""
 
 
 def _of(model: str, **changes: Any) -> dict[str, Any]:
