@@ -1,21 +1,21 @@
 """What of a list of variants is needed as arrays, and which of them have a part of the work in common."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.scenario import Offload, Optimizer, Scenario
+from planner.scenario import Offload, Optimizer, Parallel, Scenario, Training
 from planner.search.space import ABILITIES, Variant
 
 Rows = NDArray[np.intp]
+Part = TypeVar("Part", bound=Hashable)
 GATHERS: Final = "fsdp"
 """Its gathered copies are in the compute format, so that autocast finds nothing to cast."""
 REDUCED_LAST: Final = ("none", "zero1")
 """What Megatron-LM reduces when the last backward pass is over."""
-NOT_SHARDED: Final = {"sharding": "none"}
 ANY_NUMBER: Final = 1_000_000
 
 
@@ -70,6 +70,10 @@ def facts_of(variants: Sequence[Variant]) -> Facts:
     formats = numbered(
         (s.runtime, s.training.precision, s.training.attention, s.training.kernels) for s in scenarios
     )
+    jobs = numbered((s.task, s.adapter, s.runtime) for s in scenarios)
+    training, parallel = [s.training for s in scenarios], [s.parallel for s in scenarios]
+    unplaced = _numbered_after(parallel, _unplaced)
+    fixed = _numbered_after(training, _without_optimizer)
     limits = [ABILITIES.get(s.runtime.name, ABILITIES["generic"]).most_cards for s in scenarios]
     return Facts(
         copy=np.array([variant.copy for variant in variants], np.int64),
@@ -83,11 +87,13 @@ def facts_of(variants: Sequence[Variant]) -> Facts:
         most_cards=np.array([ANY_NUMBER if most is None else most for most in limits], np.int64),
         formats=formats,
         format_array=np.array(formats, np.int64),
-        courses=_array(_but_optimizer(s) for s in scenarios),
-        optimizers=_array((*_step(s), s.parallel.model_copy(update=NOT_SHARDED)) for s in scenarios),
-        steps=_array((*_step(s), s.parallel) for s in scenarios),
-        layouts=_array(_layout(s) for s in scenarios),
-        reducers=_array(_reducer(s) for s in scenarios),
+        courses=_array(jobs, fixed, unplaced),
+        optimizers=_array(jobs, _numbered_after(training, _uncut), _numbered_after(parallel, _unsharded)),
+        steps=_array(jobs, _numbered_after(training, _uncut), numbered(parallel)),
+        layouts=_array(jobs, fixed, _numbered_after([(s.parallel, _kept(s)) for s in scenarios], _as_kept)),
+        reducers=_array(
+            jobs, _numbered_after(training, lambda one: _without_optimizer(_uncut(one))), unplaced
+        ),
     )
 
 
@@ -97,28 +103,48 @@ def numbered(keys: Iterable[Hashable]) -> list[int]:
     return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
-def _array(keys: Iterable[Hashable]) -> NDArray[np.int64]:
-    return np.array(numbered(keys), np.int64)
+def _array(*parts: list[int]) -> NDArray[np.int64]:
+    """Numbers of what is equal in all its parts."""
+    return np.array(numbered(zip(*parts, strict=True)), np.int64)
 
 
-def _step(scenario: Scenario) -> tuple[Hashable, ...]:
-    training = scenario.training.model_copy(update={"checkpointing": None})
-    return scenario.task, scenario.adapter, scenario.runtime, training
+def _numbered_after(parts: Sequence[Part], change: Callable[[Part], Hashable]) -> list[int]:
+    """Numbers of what is equal after a change, which is made once for all that are equal before it.
+
+    Args:
+        parts: One of each variant.
+        change: Takes away what does not count.
+    """
+    before = numbered(parts)
+    first: dict[int, Part] = {}
+    for number, part in zip(before, parts, strict=True):
+        first.setdefault(number, part)
+    after = numbered(map(change, first.values()))
+    return [after[number] for number in before]
 
 
-def _but_optimizer(scenario: Scenario) -> tuple[Hashable, ...]:
-    parallel = scenario.parallel.model_copy(update={"offload": Offload()})
-    training = scenario.training.model_copy(update={"optimizer": Optimizer()})
-    return scenario.task, scenario.adapter, scenario.runtime, training, parallel
+def _uncut(training: Training) -> Training:
+    return training.model_copy(update={"checkpointing": None})
 
 
-def _layout(scenario: Scenario) -> tuple[Hashable, ...]:
+def _without_optimizer(training: Training) -> Training:
+    return training.model_copy(update={"optimizer": Optimizer()})
+
+
+def _unplaced(parallel: Parallel) -> Parallel:
+    return parallel.model_copy(update={"offload": Offload()})
+
+
+def _unsharded(parallel: Parallel) -> Parallel:
+    return parallel.model_copy(update={"sharding": "none"})
+
+
+def _as_kept(told: tuple[Parallel, str]) -> Parallel:
+    parallel, sharding = told
+    return _unplaced(parallel.model_copy(update={"sharding": sharding}))
+
+
+def _kept(scenario: Scenario) -> str:
+    """The sharding as far as a step's formats and what it hides depend on it."""
     sharding, megatron = scenario.parallel.sharding, scenario.runtime.name == "megatron_lm"
-    kept = sharding if sharding == GATHERS or (megatron and sharding not in REDUCED_LAST) else "none"
-    parallel = scenario.parallel.model_copy(update={"sharding": kept})
-    return _but_optimizer(scenario.model_copy(update={"parallel": parallel}))
-
-
-def _reducer(scenario: Scenario) -> tuple[Hashable, ...]:
-    training = scenario.training.model_copy(update={"checkpointing": None})
-    return _but_optimizer(scenario.model_copy(update={"training": training}))
+    return sharding if sharding == GATHERS or (megatron and sharding not in REDUCED_LAST) else "none"
