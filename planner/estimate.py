@@ -1,9 +1,11 @@
 """`plan`: one question in, one answer out."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from planner.bands import KEPT, KEPT_SAME, band_for, with_floor
 from planner.checks.host import host_issues
+from planner.diffusion.inference import leaves_out_peak
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
@@ -51,6 +53,8 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         ledgers = serving_ledgers(shares, resolved, model, tables)
         serving = answer_serving(shares, ledgers, resolved, model, tables)
     devices = tuple(_device_plan(s, led, resolved, tables) for s, led in zip(shares, ledgers, strict=True))
+    if leaves_out_peak(resolved, model):
+        devices = tuple(_at_least(device) for device in devices)
     fullest, host = _fullest(devices), _host(shares, resolved, model, serving)
     return Plan(
         scenario=scenario,
@@ -134,6 +138,12 @@ def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Table
         headroom_bytes=None if usable is None else usable - peak,
         verdict=verdict_for(band, usable, scenario.hardware.margin_frac),
     )
+
+
+def _at_least(device: DevicePlan) -> DevicePlan:
+    """A device whose ledger lacks what may be its peak: it can be too small, never large enough."""
+    full = device.usable_bytes is not None and device.peak_bytes > device.usable_bytes
+    return replace(device, band=None, verdict=Verdict.DOES_NOT_FIT if full else Verdict.UNKNOWN)
 
 
 def _fullest(devices: tuple[DevicePlan, ...]) -> int:

@@ -6,6 +6,8 @@ refusal to start into the bytes a plan may use: needs fit exactly when the engin
     load.
 """
 
+from planner.diffusion.inference import PHASES as PICTURE_PHASES
+from planner.diffusion.inference import host_bytes, pipeline_answer, pipeline_entries
 from planner.hardware import Tables
 from planner.ledger import Ledger, make_ledger
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
@@ -34,6 +36,9 @@ def serving_ledgers(
         model: The model.
         tables: Constants.
     """
+    if model.latents is not None:
+        made = (pipeline_entries(share, scenario, model, tables) for share in shares)
+        return tuple(make_ledger(entries, PICTURE_PHASES) for entries in made)
     engine = engine_for(scenario.runtime.name)
     return tuple(make_ledger(engine.entries(share, scenario, model, tables), PHASES) for share in shares)
 
@@ -76,8 +81,12 @@ def answer_serving(
         tables: Constants.
     """
     engine = engine_for(scenario.runtime.name)
-    is_llama = scenario.runtime.name in LLAMA_FAMILY
-    answers = [engine.answer(s, led, scenario, model, tables) for s, led in zip(shares, ledgers, strict=True)]
+    if model.latents is not None:
+        answers = [pipeline_answer(s, led, scenario, model) for s, led in zip(shares, ledgers, strict=True)]
+    else:
+        answers = [
+            engine.answer(s, led, scenario, model, tables) for s, led in zip(shares, ledgers, strict=True)
+        ]
     tightest = min(range(len(answers)), key=lambda i: answers[i].concurrency)
     limit = answers[tightest]
     return ServingAnswer(
@@ -95,7 +104,20 @@ def answer_serving(
         kv_blocks=min(a.blocks for a in answers),
         state_pool_bytes=limit.state_pool_bytes,
         state_slots=limit.state_slots,
-        host=host_side(shares, ledgers, scenario, model) if is_llama else ServingHost(),
+        host=_host(shares, ledgers, scenario, model),
+    )
+
+
+def _host(
+    shares: tuple[Share, ...], ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec
+) -> ServingHost:
+    """What lies in host memory: llama.cpp's part of a model, or a pipeline's components that wait."""
+    if model.latents is not None:
+        return ServingHost(weights_bytes=host_bytes(scenario, model, shares))
+    return (
+        host_side(shares, ledgers, scenario, model)
+        if scenario.runtime.name in LLAMA_FAMILY
+        else ServingHost()
     )
 
 

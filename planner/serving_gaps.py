@@ -1,5 +1,6 @@
 """Fields that validate but that no serving formula uses yet: the source of "not modelled yet" warnings."""
 
+from planner.diffusion.inference import not_modelled as pictures_not_modelled
 from planner.memory.serving_draft import POOLED
 from planner.memory.serving_gguf import mixture
 from planner.memory.serving_stored import held_gguf
@@ -16,7 +17,12 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:
         scenario: The question with its runtime's defaults filled in.
         model: The model.
     """
-    return [*_serving(scenario, model), *_weights(scenario), *_engine(scenario, model)]
+    return [
+        *_serving(scenario, model),
+        *_weights(scenario),
+        *_engine(scenario, model),
+        *pictures_not_modelled(model),
+    ]
 
 
 def _serving(scenario: Scenario, model: ModelSpec) -> list[tuple[str, str]]:

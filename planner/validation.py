@@ -108,7 +108,7 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
     try:
         if choice.config is not None:
             return model_of(choice.config, choice.id, tables.models)
-        if choice.id is not None and choice.id in tables.models:
+        if choice.id is not None and (choice.id in tables.models or choice.id in tables.pipelines):
             return _from_catalog(choice.id, tables)
         problem = _not_found(choice.id, tables)
     except UnknownArchitecture as refusal:
@@ -119,13 +119,14 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
 def _not_found(model_id: str | None, tables: Tables) -> Issue:
     if model_id is None:
         return make("model_not_given", "model.id", allowed="id, config")
-    near = closest(model_id, tables.models)
+    near = closest(model_id, (*tables.models, *tables.pipelines))
     return make("model_id_unknown", "model.id", given=model_id[:80], closest=near)
 
 
 @lru_cache(maxsize=256)
 def _from_catalog(model_id: str, tables: Tables) -> ModelSpec:
-    return model_from_row(tables.models[model_id])
+    row = tables.models.get(model_id)
+    return model_from_row(tables.pipelines[model_id] if row is None else row)
 
 
 def _refused(refusal: UnknownArchitecture, *, from_config: bool) -> Issue:
@@ -136,6 +137,8 @@ def _refused(refusal: UnknownArchitecture, *, from_config: bool) -> Issue:
     if refusal.reason == "unknown_model_type":
         given, near = refusal.value or shown(kind), closest(kind, MODEL_TYPES)
         return make("model_type_unknown", field, given=given, closest=near, lower_bound_params=bound)
+    if refusal.reason == "diffusion_pipeline":
+        return make("denoiser_not_modelled", field, given=refusal.value, lower_bound_params=bound)
     if refusal.reason == "missing_key":
         return make("config_key_missing", field, key=key, model_type=kind or "Hugging Face")
     if refusal.reason == "bad_value":

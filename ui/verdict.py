@@ -44,6 +44,9 @@ def headline(plan: Plan, words: Words) -> Safe:
     if plan.verdict is Verdict.UNKNOWN:
         usable = gib1(worst.usable_bytes)
         return words.html("verdict.unknown.band", gpu=gpu, needs=gib1(worst.peak_bytes), usable=usable)
+    if plan.verdict is Verdict.FITS and plan.serving is not None and plan.model.latents is not None:
+        pictures = _ratio(plan.serving.concurrency)
+        return words.html("verdict.fits.pictures", pictures=pictures, gib=gib1(worst.headroom_bytes))
     if plan.verdict is Verdict.FITS and plan.serving is not None:
         served = plan.serving
         return words.html(
@@ -281,6 +284,9 @@ def _band_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
 
 def _last_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
     served = plan.serving
+    if served is not None and plan.model.latents is not None:
+        value = words.html("strip.tokens", value=_ratio(served.concurrency))
+        return words.html("strip.pictures"), value, Safe("")
     if served is not None:
         value = words.html("strip.tokens", value=whole(served.kv_tokens))
         below = words.html("strip.longest", n=whole(served.longest_context_tokens))

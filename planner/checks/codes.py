@@ -62,6 +62,9 @@ _MODEL = {
     "sequence_beyond_model": _code(WARNING, "given", "allowed"),
     "sequence_beyond_positions": _code(ERROR, "given", "allowed"),
     "model_cannot_generate": _code(ERROR, "given", "allowed"),
+    "denoiser_not_modelled": _code(ERROR, "given", "lower_bound_params"),
+    "denoiser_runtime": _code(ERROR, "given", "allowed"),
+    "denoiser_parallel": _code(ERROR, "given", "allowed"),
     "encoder_decoder_unserved": _code(WARNING, "given", "allowed"),
 }
 

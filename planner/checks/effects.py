@@ -160,7 +160,7 @@ PARALLEL_RULES: Final = (
         lambda q: q.parallel.sharding != "fsdp" or not q.trains or q.data_ranks > 1 or _offloads(q),
     ),
     Rule(("parallel.sharding",), "job_serves", lambda q: q.trains or q.parallel.sharding == "none"),
-    Rule(("parallel.offload",), "job_serves", lambda q: q.trains),
+    Rule(("parallel.offload",), "job_serves", lambda q: q.trains or q.model.latents is not None),
 )
 
 SERVING_RULES: Final = (

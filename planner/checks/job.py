@@ -60,6 +60,21 @@ def check_generates(question: Question) -> Iterator[Issue]:
         yield make("encoder_decoder_unserved", "runtime.name", given=name, allowed=allowed)
 
 
+def check_denoiser(question: Question) -> Iterator[Issue]:
+    """Only PyTorch loops over diffusers run a denoiser, whole on each card or sharded."""
+    if question.model.latents is None:
+        return
+    name, parallel = question.resolved.runtime.name, question.resolved.parallel
+    if name not in BOTH:
+        yield make("denoiser_runtime", "runtime.name", given=name, allowed=listed(BOTH))
+    for field in ("tensor", "pipeline", "context", "expert"):
+        degree = getattr(parallel, field)
+        if degree > 1:
+            yield make("denoiser_parallel", f"parallel.{field}", given=degree, allowed=1)
+    if not question.trains and question.asked.parallel.offload.parameters == "nvme":
+        yield make("denoiser_parallel", "parallel.offload.parameters", given="nvme", allowed="none, cpu")
+
+
 def check_adapter(question: Question) -> Iterator[Issue]:
     """LoRA and QLoRA need an adapter block, and a base that agrees with the task."""
     task, adapter = question.resolved.task, question.resolved.adapter
@@ -220,6 +235,7 @@ def check_elastic(question: Question) -> Iterator[Issue]:
 CHECKS = (
     check_runtime,
     check_generates,
+    check_denoiser,
     check_adapter,
     check_step,
     check_lengths,

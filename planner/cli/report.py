@@ -35,7 +35,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from _groups(plan)
     if plan.serving is not None:
         yield ""
-        yield from _serving(plan.serving)
+        yield from _serving(plan.serving, pictures=plan.model.latents is not None)
     yield ""
     yield _band(plan.worst)
     if plan.host.memory_bytes or plan.host.nvme_bytes:
@@ -107,7 +107,10 @@ def _parts(device: DevicePlan) -> dict[Category, int]:
     return device.ledger.by_category(device.peak_phase)
 
 
-def _serving(answer: ServingAnswer) -> Iterator[str]:
+def _serving(answer: ServingAnswer, *, pictures: bool) -> Iterator[str]:
+    if pictures:
+        yield f"Room for {answer.concurrency:.1f} pictures at once."
+        return
     yield (
         f"Server: {answer.kv_tokens:,} tokens in {gib_text(answer.kv_pool_bytes)} GiB of KV cache a device "
         f"(at most {answer.kv_bytes_per_token:,} bytes a token), longest context {answer.longest_context_tokens:,}, "

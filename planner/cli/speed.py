@@ -17,6 +17,7 @@ from planner.units import GB
 BITS: Final = 8
 LEAST_FRAC: Final = 0.0005
 LACKING: Final = {
+    "makes_pictures": "how long a picture takes on {gpu}",
     "no_peak_rate": "operations a second of {gpu} in {dtype}",
     "no_power_limit": "the power limit of {gpu}",
     "no_bandwidth": "the memory bandwidth of {gpu}",

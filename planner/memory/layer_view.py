@@ -41,6 +41,8 @@ class LayerForm:
         behind: What is kept by all that follows the softmax: gone when the backward pass comes to it.
         ends: What the norm after the feed-forward part keeps: gone first of all.
         piece: What the feed-forward part keeps of each token of the piece in work, where the sequence is cut for it.
+        working: A denoiser's block: what its backward pass adds to what it keeps; None for other layers.
+        passing: A denoiser's block: what its forward pass adds to what it leaves.
     """
 
     terms: Terms
@@ -58,6 +60,8 @@ class LayerForm:
     behind: Terms = field(default_factory=dict)
     ends: Terms = field(default_factory=dict)
     piece: Terms = field(default_factory=dict)
+    working: Terms | None = None
+    passing: Terms = field(default_factory=dict)
 
     @cached_property
     def kept_between(self) -> tuple[tuple[str, PerToken], ...]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from planner.model.diffusion_parts import CLASS_TYPES
 from planner.model.fields import VOCAB, WIDTH, Fields, shown
 from planner.model.registry import FAMILY_OF, MULTIMODAL, builder_of
 from planner.model.spec import ModelSpec, UnknownArchitecture
@@ -25,11 +26,19 @@ def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> Mo
     """
     model_type = config.get("model_type")
     if model_type is None:
+        model_type = _diffusers_type(config)
+    if model_type is None:
         raise UnknownArchitecture("", "missing_key", "model_type", _lower_bound(config))
     if not isinstance(model_type, str):
         raise UnknownArchitecture("", "bad_value", "model_type", value=shown(model_type), allowed="text")
     spec = _build(Fields(config, model_type))
     return replace(spec, id=model_id, config=_as_text(config))
+
+
+def _diffusers_type(config: Mapping[str, object]) -> str | None:
+    """The type of a config.json that names a class of diffusers instead."""
+    name = config.get("_class_name")
+    return CLASS_TYPES.get(name) if isinstance(name, str) else None
 
 
 def _build(f: Fields) -> ModelSpec:

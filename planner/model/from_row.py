@@ -8,10 +8,11 @@ parameter counts do not depend on it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from planner.model.fields import LAYERS, PARAMS, Fields
 from planner.model.from_config import model_from_config
-from planner.model.spec import Block, ModelSpec, UnknownArchitecture
+from planner.model.spec import Block, Component, ModelSpec, UnknownArchitecture
 
 Row = Mapping[str, object]
 Config = dict[str, object]
@@ -260,10 +261,14 @@ def config_from_row(row: Row) -> Config:
     """The config keys that a row's facts stand for.
 
     Raises:
-        UnknownArchitecture: The row has no `model_type`, or is a diffusion pipeline (`diffusion_pipeline`).
+        UnknownArchitecture: The row has no `model_type`, or is a diffusion pipeline whose denoiser is not described
+            (`diffusion_pipeline`).
     """
     if row.get("kind") == "pipeline":
-        raise UnknownArchitecture("", "diffusion_pipeline", "components")
+        described = row.get("denoiser")
+        if isinstance(described, Mapping):
+            return dict(described)
+        raise _undescribed(row)
     model_type = row.get("model_type")
     if not isinstance(model_type, str):
         raise UnknownArchitecture("", "missing_key", "model_type")
@@ -292,12 +297,14 @@ def model_from_row(row: Row) -> ModelSpec:
         The model; a vision tower is one block of `vision_params`.
 
     Raises:
-        UnknownArchitecture: The row cannot be built; `diffusion_pipeline` for pipelines, see
-            `pipeline_from_row`.
+        UnknownArchitecture: The row cannot be built; `diffusion_pipeline` for pipelines whose denoiser is not
+            described, see `pipeline_from_row`.
     """
     config = config_from_row(row)
     identifier = row.get("id")
     spec = model_from_config(config, model_id=identifier if isinstance(identifier, str) else "")
+    if row.get("kind") == "pipeline":
+        return _with_components(spec, pipeline_from_row(row))
     model_type = str(row.get("model_type"))
     if model_type not in _TEXT_TYPES:
         return spec
@@ -305,6 +312,39 @@ def model_from_row(row: Row) -> ModelSpec:
     tower = fields.size("vision_params", span=PARAMS, default=0)
     blocks = (Block(name="vision_tower", params=tower), *spec.blocks) if tower else spec.blocks
     return replace(spec, model_type=model_type, blocks=blocks)
+
+
+def _undescribed(row: Row) -> UnknownArchitecture:
+    """Refusal of a pipeline, with what its components hold."""
+    listed = row.get("components")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    name = str(first.get("name", "")) if isinstance(first, Mapping) else ""
+    total = row.get("params_total")
+    bound = total if type(total) is int else None
+    return UnknownArchitecture("", "diffusion_pipeline", "components", bound, value=name)
+
+
+COMPONENT_KINDS: Final = {
+    "vae": "vae",
+    "text_encoder CLIP": "text_encoder_clip",
+    "text_encoder OpenCLIP": "text_encoder_clip",
+    "text_encoder T5": "text_encoder_t5",
+    "text_encoder UMT5": "text_encoder_t5",
+    "text_encoder": "text_encoder_llm",
+}
+"""Kinds of components by what their names begin with; the first that fits."""
+
+
+def _with_components(spec: ModelSpec, pipeline: "Pipeline") -> ModelSpec:
+    """The denoiser with the frozen models beside it."""
+    found = [
+        Component(name=kind, params=params)
+        for name, params in pipeline.components
+        if (kind := next((k for start, k in COMPONENT_KINDS.items() if name.startswith(start)), ""))
+    ]
+    encoders = any(part.name.startswith("text_encoder") for part in found)
+    lacking = () if encoders else ("text_encoders_not_counted",)
+    return replace(spec, components=tuple(found), approximate=(*spec.approximate, *lacking))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

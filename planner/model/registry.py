@@ -154,7 +154,17 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "mbart",
         "whisper",
     ),
-    "diffusion": ("flux2",),
+    "diffusion": (
+        "flux",
+        "flux2",
+        "sd3",
+        "qwen_image",
+        "hunyuan_video",
+        "wan",
+        "ltx_video",
+        "cogvideox",
+        "z_image",
+    ),
     "megatron": (
         "megatron_gpt",
         "megatron_moe",

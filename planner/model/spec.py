@@ -182,6 +182,8 @@ class Layer:
     vector_params: int = 0
     """Neither linear nor norm: sinks, A_log, dt_bias, convolution kernels, relative biases, ..."""
     cross_attention: Attention | None = None
+    program: str = ""
+    """Kind of block in `planner.diffusion.blocks`; "" for language models."""
 
     @property
     def params(self) -> int:
@@ -232,6 +234,51 @@ class Structure(StrEnum):
     DECODER = "decoder"
     ENCODER = "encoder"
     ENCODER_DECODER = "encoder_decoder"
+    DENOISER = "denoiser"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A frozen model that a diffusion pipeline loads beside its denoiser.
+
+    Attributes:
+        name: Kind: `text_encoder_clip`, `text_encoder_t5`, `text_encoder_llm` or `vae`.
+        params: Elements.
+    """
+
+    name: str
+    params: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latents:
+    """What a denoiser works on.
+
+    Attributes:
+        pixels_per_token: Pixels along a side of what one token stands for.
+        frames_per_token: Frames that one token stands for; 1 for pictures.
+        channels: Elements of the latents per token.
+        text_tokens: Tokens of the text, padded.
+        text_width: Elements of the text's encoding per token.
+        joint: The text's tokens are part of the sequence; otherwise every block attends to them.
+        passes: Copies of the batch in one pass where guidance needs the picture with and without its text.
+        decode_elements_per_pixel: Most elements per pixel while a picture is decoded; None where that is not described.
+        encode_elements_per_pixel: The same while one is encoded.
+    """
+
+    pixels_per_token: int
+    frames_per_token: int = 1
+    channels: int
+    text_tokens: int
+    text_width: int
+    joint: bool
+    passes: int = 1
+    decode_elements_per_pixel: int | None = None
+    encode_elements_per_pixel: int | None = None
+
+    def text_in_sequence(self, sequence: int) -> int:
+        """Tokens of the text in a sequence: all of them, but no more than half of it."""
+        return min(self.text_tokens, sequence // 2) if self.joint else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +288,7 @@ class ModelSpec:
     Attributes:
         id: Catalog id or "" for a pasted config.
         model_type: Hugging Face `model_type`.
-        structure: Decoder, encoder or encoder-decoder.
+        structure: Decoder, encoder, encoder-decoder or denoiser.
         hidden_size: Residual width.
         vocab_size: Rows of the embedding as built.
         max_position_embeddings: Longest sequence the config names, None if unlimited or unnamed.
@@ -261,6 +308,8 @@ class ModelSpec:
             `vision_tower_not_counted`, `audio_tower_not_counted`, `speech_tower_not_counted`.
         logit_soft_cap: A final soft cap on logits exists (Gemma-2), which adds logits-sized tensors.
         parallel_residual: Attention and MLP read the same norm (GPT-J, Falcon, Phi-2, NeoX).
+        latents: What a denoiser works on; None for other models.
+        components: Frozen models beside a denoiser; they are not in `params_total`.
     """
 
     id: str = ""
@@ -284,6 +333,8 @@ class ModelSpec:
     approximate: tuple[str, ...] = ()
     logit_soft_cap: bool = False
     parallel_residual: bool = False
+    latents: Latents | None = None
+    components: tuple[Component, ...] = ()
 
     @property
     def head_params(self) -> int:

@@ -1,6 +1,6 @@
 """Citation keys to title, section and link. Every ledger entry names one of these keys."""
 
-from planner.references import requests, serving, speed, training
+from planner.references import diffusion, requests, serving, speed, training
 from planner.references.types import Reference
 
 REFERENCES: dict[str, Reference] = {
@@ -8,6 +8,7 @@ REFERENCES: dict[str, Reference] = {
     **serving.REFERENCES,
     **requests.REFERENCES,
     **speed.REFERENCES,
+    **diffusion.REFERENCES,
 }
 
 __all__ = ["REFERENCES", "Reference"]

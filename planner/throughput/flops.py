@@ -113,7 +113,7 @@ def _stream(layer: Layer, hidden: int) -> float:
 
 def is_causal(model: ModelSpec) -> bool:
     """Whether a token sees only what lies before it; encoders see all."""
-    return model.structure is not Structure.ENCODER
+    return model.structure not in {Structure.ENCODER, Structure.DENOISER}
 
 
 def layer_seen_keys(layer: Layer, length: float, *, causal: bool) -> float:

@@ -94,6 +94,8 @@ def speed_by_concurrency(plan: Plan, tables: Tables, asked: Sequence[int]) -> tu
 def _speed(plan: Plan, tables: Tables, server: sw.Server, load: Load, rates: ServingRates) -> ServingSpeed:
     speculative = plan.resolved.serving.speculative is not None
     lacking = sw.missing(server, prefill=False)
+    if plan.model.latents is not None:
+        lacking = (Unknown(code="makes_pictures", gpu_id=plan.worst.gpu_id),)
     if lacking:
         return ServingSpeed(
             load=load, tpot_s=None, parts=(), tpot_band=None, ttft_s=None, ttft_band=None, request_latency_s=None,

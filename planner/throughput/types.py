@@ -53,7 +53,7 @@ class Unknown:
 
     Attributes:
         code: `no_peak_rate`, `no_power_limit`, `no_bandwidth`, `no_peer_link`, `no_network_rate`, `no_host_link`,
-            `no_disk_rate`, `no_host_memory_rate`.
+            `no_disk_rate`, `no_host_memory_rate`, `makes_pictures`.
         gpu_id: Whose.
         params: Values for the wording (the number format asked for, ...).
     """

@@ -17,7 +17,28 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
         *_model_gaps(model),
+        *_denoiser_gaps(scenario, model),
     ]
+
+
+def _denoiser_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    """What the forms of a denoiser's blocks leave out."""
+    latents, training = model.latents, scenario.training
+    if latents is None:
+        return []
+    checks = (
+        (bool(training.precision.autocast), "training.precision.autocast", "denoiser_autocast"),
+        (bool(training.kernels), "training.kernels", "ignored"),
+        (training.attention == "eager", "training.attention", "denoiser_fused_attention"),
+        (training.checkpointing == "selective_attention", "training.checkpointing", "selective_op_as_none"),
+        (bool(model.components), "model", "text_encoder_activations"),
+        (
+            any(one.name == "vae" for one in model.components) and latents.encode_elements_per_pixel is None,
+            "model.id",
+            "clip_encoder",
+        ),
+    )
+    return [(field, code) for applies, field, code in checks if applies]
 
 
 def _training_gaps(scenario: Scenario) -> list[Gap]:
@@ -67,9 +88,9 @@ def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(layer.attention.kind in RECURRENT for layer in model.layers):
         gaps.append(("model", "recurrent_layers_approximated"))
-    if model.structure is not Structure.DECODER:
+    if model.structure not in {Structure.DECODER, Structure.DENOISER}:
         gaps.append(("model", "encoder_activations_approximated"))
-    if model.blocks:
+    if model.blocks and model.latents is None:
         gaps.append(("model", "block_activations_ignored"))
     if model.approximate:
         gaps.append(("model", "approximate_shapes"))

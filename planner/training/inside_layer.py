@@ -8,7 +8,7 @@ from planner.ledger import Category, Entry
 from planner.memory.activations import COMPOSED_GELU
 from planner.memory.inventory import Tensor
 from planner.memory.layer_view import RUNS_TRANSFORMERS, expert_bytes, groups_experts
-from planner.memory.terms import Terms, add, exact, item, per_token, scaled, whole
+from planner.memory.terms import Terms, add, exact, item, per_token, scaled, summed, whole
 from planner.model.spec import MlpKind
 from planner.training.adapters import (
     adapts_down,
@@ -82,6 +82,8 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
         counted: Tensors as wide as the stream that count elsewhere: its input among the stored ones, its output's
             gradient among retained ones.
     """
+    if kind.form.working is not None:
+        return [_working(step, kind, kind.form.working)]
     amount, symbols = _stream(step, kind, counted=counted)
     stream = STREAM
     wide, formula = _product(step, kind, symbols)
@@ -111,6 +113,20 @@ def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
             _layer_gradients(amount + wide, f"ceil({stream} + max({formula}, {', '.join(others)}))", symbols)
         ]
     return [_layer_gradients(amount + wide, f"ceil({STREAM} + {formula})", symbols)]
+
+
+def _working(step: Step, kind: Kind, working: Terms) -> Entry:
+    """Of a denoiser's block: the fullest moment of its backward pass, less what it keeps."""
+    inside, tokens = summed(working, kind.form.widths), step.setup.batch * kind.sequence
+    return item(
+        Category.ACTIVATIONS,
+        "layer_gradients",
+        max(0, whole(tokens * inside.bytes)),
+        f"max(0, ceil(t*({inside.text})))",
+        {"t": tokens, **inside.symbols},
+        "denoiser_blocks",
+        phases=BACKWARD,
+    )
 
 
 def at_experts(step: Step, kind: Kind) -> Kind:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.diffusion.components import component_entries
+from planner.diffusion.training import forward_entries as denoising_entries
 from planner.hardware import Tables
-from planner.ledger import TRAINING_PHASES, Entry, Ledger, make_ledger
+from planner.ledger import ALWAYS, TRAINING_PHASES, Entry, Ledger, make_ledger
 from planner.memory.inventory import Division, Tensor, inventory, stacked
 from planner.memory.layer_view import LayerForm, groups_experts
 from planner.memory.trainable import adapter_tensors
@@ -109,6 +111,7 @@ def _ledger(
         *waiting_entries(step),
         *alignment_entries(step, scenario, tensors),
         *qat_entries(step, scenario),
+        *component_entries(model, setup.compute_bytes, ALWAYS),
         *held_logits(step),
         *flat_gradient_entries(step),
         *communication_entries(step, tensors, groups),
@@ -123,7 +126,8 @@ def _ledger(
 
 
 def _forward_and_loss(step: Step) -> list[Entry]:
-    return [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS), *loss_entries(step)]
+    saved = [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS)]
+    return [*saved, *(denoising_entries(step, saved) if step.model.latents else loss_entries(step))]
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from planner.diffusion.training import input_entries
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import has_residual_dropout
 from planner.memory.layer_view import RUNS_TRANSFORMERS
@@ -20,6 +21,8 @@ TWO_ROTARIES: Final = frozenset({"gemma3", "gemma3_text"})
 
 def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Tensors of a step that every layer shares; small beside the layers' own, but not nothing."""
+    if step.model.latents is not None:
+        return input_entries(step, phases)
     return [
         *id_entries(step, phases),
         *embedding_leaf(step, phases),
@@ -77,7 +80,7 @@ def old_leaf(step: Step) -> list[Entry]:
     the new outputs replace the old.
     """
     setup = step.setup
-    asks = setup.adapter is not None and setup.checkpointed
+    asks = setup.adapter is not None and setup.checkpointed and step.model.latents is None
     if not (asks and setup.keeps_outputs and step.share.holds_embedding and step.share.holds_head):
         return []
     t, h, r = setup.tokens, step.residual_width, setup.residual_bytes

@@ -110,6 +110,7 @@ def _layer_entries(
     setup, form, tokens = step.setup, kind.form, step.setup.batch * kind.sequence
     scores = layers * setup.keeps_frac if name == "saved_activations" else layers
     reference = "activations_megatron" if setup.megatron else "activations_eager"
+    reference = "denoiser_blocks" if kind.layer.program else reference
     bodies = [
         item(
             Category.ACTIVATIONS,

@@ -236,7 +236,8 @@ def _caches(model: ModelSpec) -> bool:
     """
     default = "false" if model.model_type in NO_CACHE_BY_DEFAULT else "true"
     return (
-        model.structure is not Structure.ENCODER and dict(model.config).get("use_cache", default) != "false"
+        model.structure not in {Structure.ENCODER, Structure.DENOISER}
+        and dict(model.config).get("use_cache", default) != "false"
     )
 
 

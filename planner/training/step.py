@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from planner.diffusion.forms import denoiser_form
 from planner.ledger import Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
@@ -96,6 +97,8 @@ class Step:
         return self.forms[key]
 
     def _new_form(self, layer: Layer, *, stream: bool) -> LayerForm:
+        if layer.program:
+            return denoiser_form(layer, self.model, self.setup)
         if self.setup.megatron:
             return megatron_form(layer, self.model, self.setup)
         if self.setup.runtime == "litgpt":

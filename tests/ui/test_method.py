@@ -52,7 +52,10 @@ if TYPE_CHECKING:
 
     from planner.ledger import Entry
 
-GAP_FILES = ("planner/training/gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py")
+GAP_FILES = (
+    *("planner/training/gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py"),
+    "planner/diffusion/inference.py",
+)
 
 NO_GAPS = {("training.packing", "padded_to_sequence_length"), ("weights", "expert_weights")}
 """Pairs in those files that are no gap: a code that the planner drops itself, and names of two fields."""

@@ -11,6 +11,7 @@ from ui.document import Document, put
 from ui.inputs import checkpoint
 from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
+from ui.pictures import draw_beforehand, fitted, pipeline_labels
 from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 
@@ -20,7 +21,7 @@ OWN_CONFIG: Final = "config"
 def draw(desk: Desk) -> None:
     """A searchable menu of the catalogue, and a place to bring a model of one's own."""
     words = desk.words
-    labels = model_labels(words.language)
+    labels = {**model_labels(words.language), **pipeline_labels(words.language)}
     own = desk.get("model.config") is not None
     current = OWN_CONFIG if own else desk.get("model.id")
     options = ([OWN_CONFIG] if own else []) + list(labels)
@@ -41,6 +42,7 @@ def draw(desk: Desk) -> None:
         st.popover(words("model.bring"), type="tertiary", key="config_popover"),
     ):
         _bring(desk)
+    draw_beforehand(desk)
 
 
 def _bring(desk: Desk) -> None:
@@ -100,4 +102,4 @@ def _own_label(desk: Desk) -> str:
 def _write(document: Document, option: Any) -> Document:
     if option is None or option == OWN_CONFIG:
         return document
-    return put(document, "model", {"id": option})
+    return fitted(put(document, "model", {"id": option}))

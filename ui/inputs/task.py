@@ -6,6 +6,7 @@ import streamlit as st
 
 from ui.document import Document
 from ui.inputs.desk import Desk
+from ui.pictures import fitted
 from ui.state import bind, stash
 from ui.tasks import TASKS, with_task
 
@@ -25,4 +26,4 @@ def draw(desk: Desk) -> None:
 
 
 def _write(document: Document, task: Any) -> Document:
-    return with_task(document, task, stash())
+    return fitted(with_task(document, task, stash()))

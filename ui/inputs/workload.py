@@ -4,9 +4,11 @@ from typing import Final
 
 import streamlit as st
 
+from planner.model.spec import Latents
 from ui.inputs import requests
 from ui.inputs.desk import Desk
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
+from ui.pictures import draw_note, draw_size, latents_of
 
 WEIGHT_FORMATS: Final = (
     *("bf16", "fp16", "fp8", "int8", "awq4", "gptq4", "gptq8", "nf4", "mxfp4", "nvfp4"),
@@ -24,18 +26,40 @@ def draw(desk: Desk) -> None:
 
 
 def _training(desk: Desk) -> None:
+    latents = latents_of(desk.document)
     left, right = st.columns(2, gap="small", wrap=False)
     with left:
-        number(desk, "training.sequence_length", default=4096, step=1024)
+        if latents is None:
+            number(desk, "training.sequence_length", default=4096, step=1024)
+        else:
+            draw_size(desk, latents)
     with right:
         number(desk, "training.micro_batch", default=1)
+    if latents is not None:
+        draw_note(desk, latents)
     desk.messages("training.sequence_length", "training.micro_batch")
     number(desk, "training.gradient_accumulation", default=1)
     desk.messages("training.gradient_accumulation")
 
 
+def _pictures(desk: Desk, latents: Latents) -> None:
+    """Side, number and format of pictures that are made."""
+    left, right = st.columns(2, gap="small", wrap=False)
+    with left:
+        draw_size(desk, latents)
+    with right:
+        optional_number(desk, "workload.concurrency", placeholder="1")
+    draw_note(desk, latents)
+    desk.messages("serving.max_model_len", "workload.concurrency")
+    choice(desk, "serving.weights", WEIGHT_FORMATS, group="format")
+    desk.messages("serving.weights")
+
+
 def _serving(desk: Desk) -> None:
-    words = desk.words
+    words, latents = desk.words, latents_of(desk.document)
+    if latents is not None:
+        _pictures(desk, latents)
+        return
     left, right = st.columns(2, gap="small", wrap=False)
     with left:
         optional_number(

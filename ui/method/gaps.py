@@ -27,6 +27,11 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("model", "encoder_activations_approximated"),
     ("model", "block_activations_ignored"),
     ("model", "approximate_shapes"),
+    ("model", "text_encoder_activations"),
+    ("model.id", "clip_encoder"),
+    ("training.precision.autocast", "denoiser_autocast"),
+    ("training.attention", "denoiser_fused_attention"),
+    ("training.kernels", "ignored"),
 )
 SERVING: Final[tuple[Gap, ...]] = (
     ("serving.speculative", "draft_model"),
@@ -36,6 +41,8 @@ SERVING: Final[tuple[Gap, ...]] = (
     ("serving.expert_weights", "weight_format_size"),
     ("runtime.name", "engine_like_another"),
     ("adapter", "serving_adapters"),
+    ("model", "text_encoder_activations"),
+    ("model.id", "clip_decoder"),
 )
 ANY_TASK: Final[tuple[Gap, ...]] = (("hardware.driver_spill", "driver_spill"),)
 BY_TASK: Final[Mapping[str, tuple[Gap, ...]]] = {

@@ -19,6 +19,7 @@ from ui.method.speed_score import families_table, lines_table, note
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.head import draw_unanswered
 from ui.pages.problems import draw_problems
+from ui.pictures import described
 from ui.share import draw_share
 from ui.words import Safe, Words, escaped
 
@@ -173,7 +174,8 @@ def _gaps(score: Published, plan: Plan, words: Words) -> None:
         with st.container(key="refused", gap="xsmall"):
             st.html(parts.section(words("method.gaps.refused"), words("method.gaps.refused_note")))
             pipelines = len(project_tables().pipelines)
-            st.html(f'<div class="p">{parts.bullets(wording.refused_notes(pipelines, words))}</div>')
+            refused = pipelines - len(described())
+            st.html(f'<div class="p">{parts.bullets(wording.refused_notes(pipelines, refused, words))}</div>')
             if score.unsupported:
                 st.html(parts.section(words("method.gaps.unanswered"), words("method.gaps.unanswered_note")))
                 st.html(tables.unanswered_table(score, words))

@@ -281,7 +281,7 @@ def _closer(frame: Frame, plan: Plan) -> None:
     words = frame.words
     st.html(parts.section(words("plan.closer.title"), words("plan.closer.note")))
     draw_mixed(frame.desk.document)
-    if plan.serving is not None:
+    if plan.serving is not None and plan.model.latents is None:
         draw_requests(frame.document)
         draw_flags(plan, words)
     draw_moves(plan, words)

@@ -1,0 +1,46 @@
+"""Frozen models beside a denoiser, and how large a picture a sequence is."""
+
+from collections.abc import Iterable
+
+from planner.ledger import Category, Entry, Phase
+from planner.memory.terms import item
+from planner.model.spec import Latents, ModelSpec
+
+
+def component_entries(model: ModelSpec, e: int, phases: Iterable[Phase], *names: str) -> list[Entry]:
+    """Weights of the components, an entry each kind.
+
+    Args:
+        model: A pipeline's denoiser; another model has no components.
+        e: Bytes of an element.
+        phases: When they are on the device.
+        names: Kinds that are asked for; all if none is named.
+    """
+    kinds = dict.fromkeys(part.name for part in model.components if not names or part.name in names)
+    return [
+        item(
+            Category.WEIGHTS,
+            f"{kind}_weights",
+            sum(part.params for part in model.components if part.name == kind) * e,
+            "P*e",
+            {"P": sum(part.params for part in model.components if part.name == kind), "e": e},
+            "pipeline_components",
+            phases=phases,
+        )
+        for kind in kinds
+    ]
+
+
+def has_vae(model: ModelSpec) -> bool:
+    """Whether pictures are encoded or decoded on the device."""
+    return any(part.name == "vae" for part in model.components)
+
+
+def image_tokens(latents: Latents, sequence: int) -> int:
+    """Tokens of the picture in a sequence."""
+    return max(1, sequence - latents.text_in_sequence(sequence))
+
+
+def pixels(latents: Latents, sequence: int) -> int:
+    """Pixels of the picture or clip that a sequence stands for."""
+    return image_tokens(latents, sequence) * latents.pixels_per_token**2 * latents.frames_per_token

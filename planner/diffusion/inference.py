@@ -1,0 +1,186 @@
+"""Making pictures with a diffusion pipeline: its components, the denoiser at work, and the picture being decoded.
+
+Phases: loading; at rest; `prefill` = the text is encoded, `forward` = the denoiser runs, `decode` = latents become
+pictures. With parameters offloaded to the host, each component is on the card only while it works, as diffusers'
+`enable_model_cpu_offload` has it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels
+from planner.diffusion.forms import plain_peak, text_tokens
+from planner.hardware import Tables
+from planner.ledger import Category, Entry, Ledger, Phase
+from planner.memory.serving_answer import DeviceAnswer, usable_bytes
+from planner.memory.serving_demand import Demand, demand
+from planner.memory.serving_vllm import context_entries, weight_entries
+from planner.memory.terms import add, item, summed, whole
+from planner.model.spec import Latents, ModelSpec
+from planner.placement import Share
+from planner.scenario import Scenario
+from planner.units import ceil_div
+
+PHASES: Final = (Phase.LOAD, Phase.REST, Phase.PREFILL, Phase.FORWARD, Phase.DECODE)
+ENCODING: Final = frozenset({Phase.PREFILL})
+DENOISING: Final = frozenset({Phase.FORWARD})
+DECODING: Final = frozenset({Phase.DECODE})
+SAMPLED: Final = 3
+"""Latents, what the denoiser says of them, and the next ones (a scheduler's `step`)."""
+
+
+def pipeline_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> list[Entry]:
+    """Every term of one device that makes pictures."""
+    latents = model.latents
+    if latents is None:
+        return []
+    asked, e = demand(scenario, model, share), plain_bytes(scenario)
+    return [
+        *_weights(share, scenario, model, e),
+        *_inputs(latents, asked, e),
+        *_denoising(model, latents, asked, e),
+        *_decoding(model, latents, asked, e),
+        *(one._replace(phases=frozenset(PHASES)) for one in context_entries(share, tables, communicators=0)),
+    ]
+
+
+def plain_bytes(scenario: Scenario) -> int:
+    """Bytes of an element of what is not quantized."""
+    return 4 if scenario.serving.weights == "fp32" else 2
+
+
+def _weights(share: Share, scenario: Scenario, model: ModelSpec, e: int) -> list[Entry]:
+    moved = scenario.parallel.offload.parameters != "none"
+    kinds = dict.fromkeys(part.name for part in model.components if part.name != "vae")
+    entries = [
+        one._replace(phases=DENOISING if moved else frozenset(PHASES))
+        for one in weight_entries(share, scenario, model)
+    ]
+    if not moved:
+        return [*entries, *component_entries(model, e, PHASES)]
+    largest = max(
+        (one for one in model.components if one.name in kinds), key=lambda one: one.params, default=None
+    )
+    encoders = component_entries(replace(model, components=(largest,)), e, ENCODING) if largest else []
+    return [*entries, *encoders, *component_entries(model, e, DECODING, "vae")]
+
+
+def _inputs(latents: Latents, asked: Demand, e: int) -> list[Entry]:
+    """The text's encoding, once for each pass of guidance, and the latents; both are there to the end."""
+    b, g = asked.sequences, latents.passes
+    text, image = text_tokens(latents, asked.context_tokens), image_tokens(latents, asked.context_tokens)
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "text_encoding",
+            g * b * text * latents.text_width * e,
+            "g*b*T*d*e",
+            {"g": g, "b": b, "T": text, "d": latents.text_width, "e": e},
+            "denoiser_inputs",
+            phases=ENCODING | DENOISING | DECODING,
+        ),
+        item(
+            Category.ACTIVATIONS,
+            "latents",
+            SAMPLED * b * image * latents.channels * e,
+            "k*b*I*c*e",
+            {"k": SAMPLED, "b": b, "I": image, "c": latents.channels, "e": e},
+            "denoiser_inputs",
+            phases=DENOISING | DECODING,
+        ),
+    ]
+
+
+def _denoising(model: ModelSpec, latents: Latents, asked: Demand, e: int) -> list[Entry]:
+    """The fullest moment of a block, beside the stream that it reads."""
+    batch = asked.sequences * latents.passes
+    terms, widths = plain_peak(model, e, asked.context_tokens, batch)
+    inside, tokens = summed(add(terms, {"h": e}), widths), batch * asked.context_tokens
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "block_working",
+            whole(tokens * inside.bytes),
+            f"ceil(t*({inside.text}))",
+            {"t": tokens, **inside.symbols},
+            "denoiser_blocks",
+            phases=DENOISING,
+        )
+    ]
+
+
+def _decoding(model: ModelSpec, latents: Latents, asked: Demand, e: int) -> list[Entry]:
+    """The fullest moment of the decoder; a clip's decoder is not described."""
+    elements = latents.decode_elements_per_pixel
+    if elements is None or not has_vae(model):
+        return []
+    b, p = asked.sequences, pixels(latents, asked.context_tokens)
+    return [
+        item(
+            Category.ACTIVATIONS,
+            "image_decoding",
+            b * p * elements * e,
+            "b*p*c*e",
+            {"b": b, "p": p, "c": elements, "e": e},
+            "vae_moments",
+            phases=DECODING,
+            estimate=True,
+        )
+    ]
+
+
+def pipeline_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec) -> DeviceAnswer:
+    """How many pictures at once the card has room for."""
+    asked = demand(scenario, model, share)
+    usable, sizes = usable_bytes(share), []
+    names = {"text_encoding", "latents", "block_working", "image_decoding"}
+    for phase in PHASES[2:]:
+        growing = sum(one.bytes for one in ledger.alive(phase) if one.name in names)
+        fixed = ledger.phase_bytes(phase) - growing
+        each = ceil_div(growing, asked.sequences)
+        if usable is not None and each:
+            sizes.append(max(0, usable - fixed) / each)
+    return DeviceAnswer(
+        kv_bytes_per_token=0,
+        state_bytes_per_sequence=0,
+        budget_bytes=None,
+        pool_bytes=0,
+        tokens=0,
+        longest_tokens=asked.longest_tokens,
+        concurrency=min(sizes) if sizes else float(asked.sequences),
+        reserves_bytes=ledger.peak()[1],
+    )
+
+
+def host_bytes(scenario: Scenario, model: ModelSpec, shares: Iterable[Share]) -> int:
+    """What waits in host memory while other components work: all of them, for each card."""
+    if scenario.parallel.offload.parameters == "none":
+        return 0
+    e = plain_bytes(scenario)
+    beside = sum(part.params for part in model.components) * e
+    return sum(
+        len(share.indices) * (beside + sum(one.bytes for one in weight_entries(share, scenario, model)))
+        for share in shares
+    )
+
+
+def leaves_out_peak(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether what is left out may be the peak: a clip's decoder works on every pixel of every frame."""
+    latents = model.latents
+    if scenario.is_training or latents is None or not has_vae(model):
+        return False
+    return latents.decode_elements_per_pixel is None
+
+
+def not_modelled(model: ModelSpec) -> list[tuple[str, str]]:
+    """(field, reason) of what a plan of pictures leaves out."""
+    latents = model.latents
+    if latents is None:
+        return []
+    found = []
+    if model.components:
+        found.append(("model", "text_encoder_activations"))
+    if has_vae(model) and latents.decode_elements_per_pixel is None:
+        found.append(("model.id", "clip_decoder"))
+    return found

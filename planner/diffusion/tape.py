@@ -1,0 +1,447 @@
+"""A block's forward pass written down operation by operation, and what autograd keeps and makes of it.
+
+A `Tape` is told what a block computes. From that follow, with no constant of its own: what the forward pass keeps for
+the backward pass, the most that is alive at once in either, and the same for a pass without gradients. Sizes are sums
+of "bytes per element x elements per token", so that they can be shown. Rules of the operators: PyTorch's
+`tools/autograd/derivatives.yaml`; of adapters: PEFT `lora/layer.py`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.memory.terms import Terms
+
+WIDE: Final = 4
+"""Bytes of an fp32 element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trains:
+    """What of a block is trained.
+
+    Attributes:
+        full: Every weight.
+        sites: Names of the matrices with an adapter, as the block's layer has them.
+        adapter_bytes: Bytes of an adapter's element.
+        dora: The adapters scale each output (DoRA).
+        dropout: The adapters drop out of their input.
+    """
+
+    full: bool = False
+    sites: frozenset[str] = frozenset()
+    adapter_bytes: int = WIDE
+    dora: bool = False
+    dropout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What is alive at the fullest moment.
+
+    Attributes:
+        bytes: Bytes per token.
+        terms: The same by width.
+    """
+
+    bytes: float
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A block worked out.
+
+    Attributes:
+        kept: What stays for the backward pass, the block's own input and output left out.
+        outputs: The block's output.
+        forward: The fullest moment of the forward pass, beside the input.
+        backward: The fullest moment of the backward pass, beside the input and without gradients of weights.
+        plain: The fullest moment of a forward pass without gradients, beside the input.
+    """
+
+    kept: Terms
+    outputs: Terms
+    forward: Peak
+    backward: Peak
+    plain: Peak
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A tensor: its storage, the width it multiplies, bytes of an element, whether a gradient flows to it."""
+
+    storage: int
+    width: str
+    bytes: float
+    flows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """One operation; `new`: inputs whose gradient is a tensor of its own, `same`: those that take the output's."""
+
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    saves: tuple[int, ...]
+    new: tuple[int, ...] = ()
+    same: tuple[int, ...] = ()
+    working: Terms = field(default_factory=dict)
+    working_back: Terms = field(default_factory=dict)
+
+
+class Tape:
+    """Takes a block's operations down. Tensors are numbers.
+
+    Args:
+        compute_bytes: Bytes of an element of the stream and of matrix products.
+        trains: What is trained.
+    """
+
+    def __init__(self, compute_bytes: int, trains: Trains) -> None:
+        self.e = compute_bytes
+        self.trains = trains
+        self._values: list[_Value] = []
+        self._ops: list[_Op] = []
+        self._outside: set[int] = set()
+        self._storages = 0
+
+    def given(self, width: str, *, flows: bool = True) -> int:
+        """A tensor that is there before the block and after it: no byte of it is counted."""
+        number = self._make(width, self.e, flows=flows)
+        self._outside.add(self._values[number].storage)
+        return number
+
+    def _make(self, width: str, size: float, *, flows: bool, storage: int | None = None) -> int:
+        if storage is None:
+            storage, self._storages = self._storages, self._storages + 1
+        self._values.append(_Value(storage, width, size, flows))
+        return len(self._values) - 1
+
+    def _flows(self, *numbers: int) -> bool:
+        return any(self._values[number].flows for number in numbers)
+
+    def _like(self, number: int, size: float | None = None, *, flows: bool | None = None) -> int:
+        value = self._values[number]
+        size = value.bytes if size is None else size
+        return self._make(value.width, size, flows=value.flows if flows is None else flows)
+
+    def _note(
+        self,
+        reads: Sequence[int],
+        makes: Sequence[int],
+        *,
+        saves: Iterable[int] = (),
+        new: Iterable[int] = (),
+        same: Iterable[int] = (),
+        working: Terms | None = None,
+        working_back: Terms | None = None,
+    ) -> None:
+        flows = self._flows(*makes)
+        self._ops.append(
+            _Op(
+                tuple(reads),
+                tuple(makes),
+                tuple(saves) if flows else (),
+                tuple(x for x in new if self._values[x].flows),
+                tuple(x for x in same if self._values[x].flows),
+                working or {},
+                working_back or {},
+            )
+        )
+
+    def _side(self, width: str, size: float) -> int:
+        """A small tensor that only the backward pass reads."""
+        return self._make(width, size, flows=False)
+
+    def size(self, x: int) -> float:
+        """Bytes of an element of a tensor."""
+        return self._values[x].bytes
+
+    def cast(self, x: int, size: float) -> int:
+        """Another number format; the same tensor where it has it already."""
+        if self.size(x) == size:
+            return x
+        y = self._like(x, size)
+        self._note([x], [y], new=[x])
+        return y
+
+    def layer_norm(self, x: int) -> int:
+        """A layer norm: keeps what it reads, mean and deviation of each token."""
+        y, row = self._like(x), self._side("", 2 * WIDE)
+        self._note([x], [y, row], saves=[x, row], new=[x])
+        return y
+
+    def rms_norm(self, x: int, rows: str) -> int:
+        """PyTorch's own: keeps what it reads and a number for each of `rows`."""
+        y, row = self._like(x), self._side(rows, WIDE)
+        self._note([x], [y, row], saves=[x, row], new=[x])
+        return y
+
+    def rms_norm_in_steps(self, x: int, rows: str, *, affine: bool = True) -> int:
+        """diffusers' own, in single steps (`RMSNorm`): keeps an fp32 copy, and what the weight multiplies."""
+        e, wide = self.size(x), self.cast(x, WIDE)
+        width = self._values[x].width
+        y, row = self._like(x, WIDE), self._side(rows, WIDE)
+        self._note([x, wide], [y, row], saves=[x, wide, row], new=[x, wide], working_back={width: WIDE})
+        y = self.cast(y, e)
+        return self.scaled(y) if affine else y
+
+    def scaled(self, x: int) -> int:
+        """Times a weight, a scale or a gate: keeps what it reads where that is trained."""
+        width, e, full = self._values[x].width, self.size(x), self.trains.full
+        y = self._like(x)
+        self._note([x], [y], saves=[x] if full else [], new=[x], working_back={width: e} if full else {})
+        return y
+
+    def modulated(self, x: int) -> int:
+        """Scale and shift by what the time step says."""
+        return self.shifted(self.scaled(x))
+
+    def shifted(self, x: int) -> int:
+        """A small tensor added: a tensor of its own, whose gradient goes on."""
+        y = self._like(x)
+        self._note([x], [y], same=[x])
+        return y
+
+    def add(self, x: int, y: int) -> int:
+        """A sum, in the wider format of the two."""
+        size = max(self.size(x), self.size(y))
+        z = self._like(x, size, flows=self._flows(x, y))
+        same = [v for v in (x, y) if self.size(v) == size]
+        self._note([x, y], [z], same=same, new=[v for v in (x, y) if v not in same])
+        return z
+
+    def times(self, x: int, y: int) -> int:
+        """A product: keeps both factors."""
+        z = self._like(x, flows=self._flows(x, y))
+        self._note([x, y], [z], saves=[x, y], new=[x, y])
+        return z
+
+    def activation(self, x: int) -> int:
+        """GELU or SiLU: keeps what it reads."""
+        y = self._like(x)
+        self._note([x], [y], saves=[x], new=[x])
+        return y
+
+    def view(self, x: int, width: str) -> int:
+        """A part of a tensor: no bytes; its gradient is as large as the whole."""
+        value = self._values[x]
+        y = self._make(width, value.bytes, flows=value.flows, storage=value.storage)
+        self._note([x], [y], new=[x])
+        return y
+
+    def split(self, x: int, *widths: str) -> tuple[int, ...]:
+        """All parts of a tensor: no bytes; their gradients are put together."""
+        value = self._values[x]
+        parts = [self._make(w, value.bytes, flows=value.flows, storage=value.storage) for w in widths]
+        self._note([x], parts, new=[x])
+        return tuple(parts)
+
+    def cat(self, width: str, *parts: int) -> int:
+        """Tensors put together; their gradients are parts of one."""
+        y = self._make(width, self.size(parts[0]), flows=self._flows(*parts))
+        self._note(parts, [y], same=parts)
+        return y
+
+    def used(self, *numbers: int) -> None:
+        """Names that hold tensors up to here, whoever read them last."""
+        self._note(numbers, ())
+
+    def copy(self, x: int) -> int:
+        """A contiguous copy."""
+        y = self._like(x)
+        self._note([x], [y], same=[x])
+        return y
+
+    def rotated(self, x: int, working: float, working_back: float) -> int:
+        """Rotary positions: keeps no tensor of the tokens; in fp32 on the way."""
+        width = self._values[x].width
+        y = self._like(x)
+        self._note([x], [y], new=[x], working={width: working}, working_back={width: working_back})
+        return y
+
+    def rotated_in_place(self, x: int, part: str, working: float) -> int:
+        """Rotary positions written into the tensor itself, into `part` of it."""
+        value = self._values[x]
+        y = self._make(value.width, value.bytes, flows=value.flows, storage=value.storage)
+        self._note([x], [y], new=[x], working={part: working}, working_back={part: working})
+        return y
+
+    def widened(self, x: int, *, copies: bool) -> int:
+        """Times an fp32 gate: the product is fp32; `copies`: so is what is multiplied."""
+        source = self.cast(x, WIDE) if copies else x
+        y = self._like(source, WIDE)
+        width, full = self._values[x].width, self.trains.full
+        self._note(
+            [source],
+            [y],
+            saves=[source] if full else [],
+            new=[source],
+            working_back={width: WIDE} if full else {},
+        )
+        return y
+
+    def layer_norm_of_heads(self, x: int, rows: str) -> int:
+        """A layer norm of each head."""
+        y, row = self._like(x), self._side(rows, 2 * WIDE)
+        self._note([x], [y, row], saves=[x, row], new=[x])
+        return y
+
+    def attention(self, q: int, k: int, v: int, heads: str) -> int:
+        """A fused kernel: keeps queries, keys, values, its output, and a number for each head."""
+        y, sums = self._like(q, flows=self._flows(q, k, v)), self._side(heads, WIDE)
+        self._note([q, k, v], [y, sums], saves=[q, k, v, y, sums], new=[q, k, v])
+        return y
+
+    def linear(self, x: int, name: str, out: str, weights: str) -> int:
+        """A matrix, with its adapter if it has one.
+
+        Args:
+            x: What it multiplies.
+            name: Its name in the block.
+            out: Width of its output.
+            weights: Symbol of its elements per token, for what DoRA makes of them.
+        """
+        y = self._make(out, self.e, flows=self.trains.full or self._flows(x))
+        self._note([x], [y], saves=[x] if self.trains.full else [], new=[x])
+        if name not in self.trains.sites:
+            return y
+        return self._adapted(x, y, out, weights)
+
+    def _adapted(self, x: int, base: int, out: str, weights: str) -> int:
+        a, e = self.trains.adapter_bytes, self.e
+        given = self.cast(x, a)
+        if self.trains.dropout:
+            given = self._dropped(given)
+        low = self._make("rank" + _stream(out), a, flows=True)
+        self._note([given], [low], saves=[given], new=[given])
+        high = self._make(out, a, flows=True)
+        self._note([low], [high], saves=[low], new=[low])
+        if self.trains.dora:
+            return self._dora(base, high, out, weights)
+        scaled = self._like(high)
+        self._note([high], [scaled], new=[high])
+        return self.cast(self.add(base, scaled), e)
+
+    def _dropped(self, x: int) -> int:
+        y, mask = self._like(x, flows=True), self._side(self._values[x].width, 1)
+        self._note([x], [y, mask], saves=[mask], new=[x])
+        return y
+
+    def _dora(self, base: int, high: int, out: str, weights: str) -> int:
+        """(scale - 1) * base + scale * adapter, added to the base (PEFT `DoraLinearLayer.forward`).
+
+        The norm under the scale is made of fp32 tensors as large as the matrix: itself and the adapter's product, which
+        both keep their names to the end, and their sum.
+        """
+        held = self._make(weights, 2 * WIDE, flows=False)
+        self._note([], [held], working={weights: WIDE})
+        first, second = self._make(out, WIDE, flows=True), self._make(out, WIDE, flows=True)
+        self._note([base], [first], saves=[base], new=[base])
+        self._note([high], [second], saves=[high], new=[high], working_back={out: WIDE})
+        scaled = self._like(second)
+        self._note([second], [scaled], new=[second])
+        both = self.add(first, scaled)
+        self.used(held, high)
+        return self.cast(self.add(base, both), self.e)
+
+    def worked_out(self, outputs: Sequence[int], widths: Mapping[str, float]) -> Trace:
+        """What the operations need.
+
+        Args:
+            outputs: The block's outputs.
+            widths: Elements per token by symbol; `""` counts 1.
+        """
+        run = _Run(self._values, self._ops, self._outside, outputs, widths)
+        return run.trace()
+
+
+def _stream(width: str) -> str:
+    """The ending of a width that says which stream it is of."""
+    return next((ending for ending in ("_image", "_text") if width.endswith(ending)), "")
+
+
+class _Run:
+    """The operations carried out one after the other, with what is alive at each."""
+
+    def __init__(
+        self,
+        values: Sequence[_Value],
+        ops: Sequence[_Op],
+        outside: set[int],
+        outputs: Sequence[int],
+        widths: Mapping[str, float],
+    ) -> None:
+        self._values, self._ops, self._outside = values, ops, outside
+        self._outputs = {values[number].storage for number in outputs}
+        self._output_numbers = tuple(outputs)
+        self._widths = widths
+        self._sizes: dict[int, tuple[str, float]] = {}
+        for value in values:
+            self._sizes.setdefault(value.storage, (value.width, value.bytes))
+        self._last_read = {
+            values[number].storage: index for index, op in enumerate(ops) for number in op.reads
+        }
+
+    def trace(self) -> Trace:
+        """Forward with gradients, backward, and forward without."""
+        plain = self._forward(frozenset())
+        saved = frozenset(self._values[x].storage for op in self._ops for x in op.saves) - self._outside
+        forward = self._forward(saved)
+        kept = self._sum(self._sizes[storage] for storage in saved - self._outputs)
+        outputs = self._sum(self._sizes[storage] for storage in self._outputs - self._outside)
+        return Trace(kept, outputs, forward, self._backward(saved), plain)
+
+    def _sum(self, sizes: Iterable[tuple[str, float]]) -> Terms:
+        total: Terms = {}
+        for width, size in sizes:
+            total[width] = total.get(width, 0) + size
+        return total
+
+    def _peak(self, best: Peak, sizes: Iterable[tuple[str, float]]) -> Peak:
+        terms = self._sum(sizes)
+        amount = sum(size * self._widths[width] if width else size for width, size in terms.items())
+        return Peak(amount, terms) if amount > best.bytes else best
+
+    def _forward(self, saved: frozenset[int]) -> Peak:
+        best, alive = Peak(0, {}), set[int]()
+        for index, op in enumerate(self._ops):
+            made = {self._values[number].storage for number in op.makes}
+            if not saved:
+                made = {s for s in made if s in self._last_read or s in self._outputs}
+            alive |= made - self._outside
+            best = self._peak(best, [*(self._sizes[s] for s in alive), *op.working.items()])
+            alive = {
+                s for s in alive if s in saved or s in self._outputs or self._last_read.get(s, -1) > index
+            }
+        return best
+
+    def _backward(self, saved: frozenset[int]) -> Peak:
+        """Gradients are tensors of their own; one that comes second is added into the first and goes."""
+        best = Peak(0, {})
+        uses = [{self._values[x].storage for x in op.saves} & saved for op in self._ops]
+        gradient: dict[int, int] = {}
+        sizes: dict[int, tuple[str, float]] = {}
+        for number in self._output_numbers:
+            sizes[len(sizes)] = (self._values[number].width, self._values[number].bytes)
+            gradient[number] = len(sizes) - 1
+        held = {s for use in uses for s in use} - self._outputs
+        for index in range(len(self._ops) - 1, -1, -1):
+            op = self._ops[index]
+            came = [gradient.pop(number) for number in op.makes if number in gradient]
+            extra: list[tuple[str, float]] = list(op.working_back.items()) if came else []
+            for number in op.new if came else ():
+                own = self._values[number].width, self._values[number].bytes
+                if number in gradient:
+                    extra.append(own)
+                    continue
+                sizes[len(sizes)] = own
+                gradient[number] = len(sizes) - 1
+            for number in op.same if came else ():
+                if number not in gradient:
+                    gradient[number] = came[0]
+            alive = {*gradient.values(), *came}
+            best = self._peak(best, [*(self._sizes[s] for s in held), *(sizes[g] for g in alive), *extra])
+            held &= {s for use in uses[:index] for s in use}
+        return best
