@@ -32,11 +32,6 @@ def zero3_live_params(params: int) -> int:
     return min(params, ZERO3_LIVE + ZERO3_PREFETCH)
 
 
-def zero_bucket_params(params: int, bucket: int) -> int:
-    """A reduce or all-gather bucket never holds more than there is."""
-    return min(params, bucket)
-
-
 def expert_exchange_bytes(tokens: int, routed_width: int, e: int) -> int:
     """All-to-all of routed tokens: what is sent and what is received, at balanced load."""
     return 2 * tokens * routed_width * e

@@ -4,6 +4,7 @@ from planner.references.types import Reference
 
 PYTORCH = "https://github.com/pytorch/pytorch/blob/v2.4.0/"
 TRANSFORMERS = "https://github.com/huggingface/transformers/blob/v4.48.1/"
+ZERO_1_2 = "https://github.com/deepspeedai/DeepSpeed/blob/v0.17.6/deepspeed/runtime/zero/stage_1_and_2.py"
 TRACE = "Traced with torch 2.13 and transformers 5.24 on tensors without storage"
 
 
@@ -177,9 +178,14 @@ REFERENCES: dict[str, Reference] = {
         "stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size",
         "https://www.deepspeed.ai/docs/config-json/",
     ),
+    "zero3_gather": _source(
+        "DeepSpeed ZeRO stage 3, 0.6.0 to 0.17.6",
+        "`AllGatherCoalescedHandle.wait`: `torch.cat(partitions)` of the flat buffer that was gathered",
+        "https://github.com/deepspeedai/DeepSpeed/blob/v0.17.6/deepspeed/runtime/zero/partition_parameters.py",
+    ),
     "zero_buckets": _source(
         "DeepSpeed configuration",
-        "reduce_bucket_size, allgather_bucket_size",
+        "reduce_bucket_size, allgather_bucket_size: 5e8; `torch.empty(reduce_bucket_size)` whatever the model's size",
         "https://www.deepspeed.ai/docs/config-json/",
     ),
     "expert_all_to_all": _paper("GShard", "section 3.1: dispatch and combine", "2006.16668"),
@@ -284,9 +290,19 @@ REFERENCES: dict[str, Reference] = {
         PYTORCH + "torch/distributed/fsdp/_runtime_utils.py",
     ),
     "zero_step": _source(
-        "DeepSpeed ZeRO optimizers",
-        "`single_grad_partition.to(fp32)`; `sub_group_size` of stage 3",
-        "https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/zero/stage_1_and_2.py",
+        "DeepSpeed ZeRO optimizers, 0.5.10 to 0.17.6",
+        "`step`: `flatten(averaged_gradients).to(fp32)`, then `_optimizer_step`; `sub_group_size` of stage 3",
+        ZERO_1_2,
+    ),
+    "zero_reduce": _source(
+        "DeepSpeed ZeRO stages 1 and 2, 0.5.10 to 0.17.6",
+        "`copy_grads_in_partition`; from 0.12 on `allreduce_bucket` of a flat copy (`use_multi_rank_bucket_allreduce`)",
+        ZERO_1_2,
+    ),
+    "zero_norm": _source(
+        "DeepSpeed ZeRO optimizers, 0.5.10 to 0.17.6",
+        "`get_grad_norm_direct`: `g.data.double()`, one gradient at a time",
+        ZERO_1_2,
     ),
     "megatron_local_ddp": _source(
         "Megatron-LM v2.5",

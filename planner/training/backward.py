@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.ledger import Entry, Phase
+from planner.memory.communication import ZERO_BUCKET
 from planner.moments import fullest
 from planner.training.arrived import arrived, trained_in
 from planner.training.backward_experts import at_stacked_experts
@@ -52,6 +53,15 @@ from planner.training.saved import (
 )
 from planner.training.setup import Setup, fused_kernels
 from planner.training.step import BACKWARD, Kind, Step
+from planner.training.zero import (
+    BUCKETED,
+    arriving,
+    at_last_reduction,
+    is_zero,
+    parts_gradients,
+    reduced_so_far,
+)
+from planner.units import ceil_div
 
 FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
@@ -69,6 +79,8 @@ def backward_moments(step: Step) -> list[list[Entry]]:
     moments = [
         _at_last_layer(step, [*around, *once], layer),
         *_at_last_whole_group(step, once, stored),
+        *(_at_reduction(step, once, layer, stored, full) for full in _filled_buckets(step)),
+        *_at_last_reduction(step, others),
         *_at_final_norm(step, [*all_saved, *once]),
         *at_stacked_experts(step, around, others, once),
         _at_first_layer(step, [*others, *once], first),
@@ -214,16 +226,59 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     return [*around, *kept, *fullest((layer.gradients, *others))]
 
 
+def _filled_buckets(step: Step) -> list[int]:
+    """ZeRO-2: elements that have come when the first and the second bucket are full inside the layers."""
+    setup, head = step.setup, step.trained_at["head"]
+    if not parts_gradients(setup) or not step.num_layers:
+        return []
+    inside = trained_in(step, step.largest) * (step.num_layers - 1)
+    return [come for come in (ZERO_BUCKET, 2 * ZERO_BUCKET) if head < ZERO_BUCKET and come < head + inside]
+
+
+def _at_reduction(step: Step, once: list[Entry], layer: _Working, stored: int, come: int) -> list[Entry]:
+    """ZeRO-2: the layer whose gradients fill a bucket, where most is still saved."""
+    above = ceil_div(come - step.trained_at["head"], trained_in(step, step.largest))
+    held = _held_below(step, above, stored)
+    full = reduced_so_far(step.setup, come, step.trained_params)
+    return [*_at_last_layer(step, [*held, *once], layer), *full]
+
+
+def _held_below(step: Step, above: int, stored: int) -> list[Entry]:
+    """What is saved when the backward pass has left so many layers behind it."""
+    if step.setup.checkpointed or step.setup.training.activation_offload:
+        return held_layers(step, BACKWARD, but=above // checkpoint_interval(step.setup) + stored)
+    entries = held_layers(step, BACKWARD, step.share.in_flight - 1)
+    for kind in reversed(step.kinds):
+        gone = min(above, kind.count)
+        above -= gone
+        if kind.count > gone:
+            entries += layer_entries(step, kind, kind.count - gone, BACKWARD, "saved_activations")
+    return entries
+
+
+def _at_last_reduction(step: Step, others: list[Entry]) -> list[list[Entry]]:
+    """ZeRO-1 and 2: the backward pass is over, and what is in the bucket is exchanged."""
+    setup = step.setup
+    if not is_zero(setup) or setup.parallel.sharding not in BUCKETED:
+        return []
+    whole = [] if parts_gradients(setup) else gradients_so_far(step, step.trained_params)
+    return [[*others, *whole, *at_last_reduction(setup, step.trained_params)]]
+
+
 def _at_embedding(step: Step, others: list[Entry]) -> list[Entry]:
     """All gradients, with the gradient of the stream, or with those that a tied head and embedding add up."""
     tied = tied_gradients(step)
+    if parts_gradients(step.setup):
+        come = arriving(step.setup, step.trained_at["embedding"], step.trained_params)
+    else:
+        come = gradients_so_far(step, step.trained_params)
     return [
         *others,
         *(tied or stream_gradient(step, 1, "stream_gradient")),
         *root_gradient_entries(step),
         *kept_cache(step, BACKWARD),
         *id_entries(step, BACKWARD),
-        *gradients_so_far(step, step.trained_params),
+        *come,
         *stepped_outside_layers(step, "embedding"),
         *(() if Phase.BACKWARD in gradient_phases(step.setup) else embedding_gradient(step, BACKWARD)),
         *tied_gradient(step),

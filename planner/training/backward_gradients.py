@@ -10,6 +10,7 @@ from planner.training.gradients import gradient_phases, keeps_whole_gradients
 from planner.training.head import WHOLE_LOGITS_NEVER
 from planner.training.inside_layer import at_scores
 from planner.training.step import BACKWARD, Kind, Step
+from planner.training.zero import parts_gradients, reduced_so_far
 from planner.units import ceil_div
 
 
@@ -33,6 +34,8 @@ def fresh_gradient(step: Step, kind: Kind) -> list[Entry]:
     setup = step.setup
     added = setup.training.gradient_accumulation > 1 and Phase.BACKWARD in gradient_phases(setup)
     if not added or setup.megatron or setup.adapter is not None or setup.optimizer.in_backward:
+        return []
+    if parts_gradients(setup):
         return []
     params, e = (0 if at_scores(step, kind) else arrived(step, kind)), setup.train_bytes
     symbols = {"P": params, "e": e}
@@ -65,6 +68,8 @@ def gradients_so_far(step: Step, params: int) -> list[Entry]:
     setup = step.setup
     if is_flat(setup) and longest_first(setup):
         return growing_gradients(step, params)
+    if parts_gradients(setup):
+        return reduced_so_far(setup, params, step.trained_params)
     counted = Phase.BACKWARD in gradient_phases(setup) or keeps_whole_gradients(setup)
     if counted or setup.parallel.offload.gradients != "none":
         return []

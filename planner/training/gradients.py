@@ -1,17 +1,13 @@
 """Ledger entries of whole gradients, outside the backward pass, and when they are there."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from planner.ledger import ALWAYS, Category, Entry, Phase
 from planner.memory.terms import item
 from planner.training.groups import Group, divided, shard_of
 from planner.training.optimizer_step import OPTIMIZER_PHASES
 from planner.training.setup import Setup
-
-ZERO3_BUFFERS_SINCE: Final = (0, 5, 10)
-ZERO3_BUFFERS_DATE: Final = (2022, 1)
-FIRST_YEAR: Final = 2019
+from planner.training.zero import BUCKETED, BUFFERS_SINCE, since, steps_part
 
 
 def persistent_gradients(setup: Setup) -> bool:
@@ -20,14 +16,11 @@ def persistent_gradients(setup: Setup) -> bool:
 
 
 def zero3_keeps_buffers(setup: Setup) -> bool:
-    """Whether stage 3 holds its gradient partitions and its reduce bucket from the start, as it does from 0.5.10 on.
+    """Whether stage 3 holds its gradient partitions and its reduce bucket from the start, as it does from 0.6 on.
 
-    Before, both were made in the backward pass. A version may be a date, as for the others.
+    Before, both were made in the backward pass.
     """
-    if setup.runtime != "deepspeed" or not setup.version:
-        return True
-    since = ZERO3_BUFFERS_SINCE if setup.version[0] < FIRST_YEAR else ZERO3_BUFFERS_DATE
-    return setup.version >= since
+    return since(setup, BUFFERS_SINCE)
 
 
 def keeps_whole_gradients(setup: Setup) -> bool:
@@ -37,10 +30,14 @@ def keeps_whole_gradients(setup: Setup) -> bool:
 
 
 def gradient_phases(setup: Setup) -> frozenset[Phase]:
-    """When all of a device's gradients are there; without `BACKWARD`, they build up during it (`training_step`)."""
+    """When all of a device's gradients are there; without `BACKWARD`, they build up during it.
+
+    What DeepSpeed has of them in its step belongs to that step's moments (`planner.training.zero`).
+    """
     if persistent_gradients(setup):
         return ALWAYS
-    phases = {Phase.OPTIMIZER_STEP}
+    stepped_apart = steps_part(setup) and setup.parallel.sharding in BUCKETED
+    phases = set() if stepped_apart else {Phase.OPTIMIZER_STEP}
     if setup.training.gradient_accumulation > 1 and not keeps_whole_gradients(setup):
         phases |= {Phase.FORWARD, Phase.LOSS, Phase.BACKWARD}
     if setup.parallel.sharding == "fsdp" and setup.runtime == "hf_trainer" and setup.shard_gradients > 1:
@@ -57,7 +54,7 @@ def gradient_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
         ranks = shard_of(setup, group, setup.shard_gradients)
         held, formula, symbols = divided(group.params, ranks)
         e = setup.gradient_bytes
-        if setup.parallel.offload.gradients == "none":
+        if setup.parallel.offload.gradients == "none" and phases:
             entries.append(
                 item(
                     Category.GRADIENTS,

@@ -31,12 +31,13 @@ from planner.training.litgpt import held_logits
 from planner.training.loss import loss_entries
 from planner.training.once import old_leaf, once_entries
 from planner.training.optimizer_states import master_entries, state_entries
-from planner.training.optimizer_step import deepspeed_entries, flattened_entries, foreach_entries
+from planner.training.optimizer_step import flattened_entries, foreach_entries
 from planner.training.overheads import communication_entries, host_need_of, runtime_entries
 from planner.training.saved import offloaded_bytes, saved_entries
 from planner.training.setup import Setup, setup_for
 from planner.training.step import FORWARD_AND_LOSS, Step
 from planner.training.weights import weight_entries
+from planner.training.zero import step_moments
 from planner.training.zero_bubble import waiting_entries
 from planner.units import ceil_div
 
@@ -95,6 +96,7 @@ def _ledger(
     step = Step(share, setup, model, tensors, trained, forms)
     second = is_second(step)
     moments = second_moments(step) if second else backward_moments(step)
+    stepping = step_moments(setup, groups)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
         *master_entries(setup, groups),
@@ -102,7 +104,7 @@ def _ledger(
         *gradient_entries(setup, groups),
         *embedding_gradient_between(step),
         *foreach_entries(setup, groups),
-        *deepspeed_entries(setup, groups),
+        *(fullest(stepping) if stepping else ()),
         *flattened_entries(setup, groups),
         *(forward_entries(step) if second else _forward_and_loss(step)),
         *(fullest(moments) if moments else ()),

@@ -8,21 +8,21 @@ from planner.memory.inventory import Tensor
 from planner.memory.terms import item
 from planner.training.groups import Group, divided, shard_of
 from planner.training.optimizer_states import own_adafactor
-from planner.training.setup import STATE_OPTIMIZERS_8BIT, Setup
+from planner.training.setup import Setup
+from planner.training.zero import NO_TEMPORARY, steps_part
 
 STEPPED: Final = ("embedding", "layers", "experts", "head")
 """Places in the order of a model's parameters."""
-ZERO3_SUB_GROUP: Final = 1_000_000_000
-"""DeepSpeed `sub_group_size`, in elements."""
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
-NO_TEMPORARY: Final = STATE_OPTIMIZERS_8BIT | {"sgd", "sgd_momentum"}
-"""Optimizers that step in place: fused 8-bit kernels, and SGD without weight decay (`_foreach_add_`)."""
 
 
 def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
-    """The step's own temporary: `foreach` makes one tensor as large as everything it steps, `single` a few tensors."""
-    if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none":
+    """The step's own temporary: `foreach` makes one tensor as large as everything it steps, `single` a few tensors.
+
+    DeepSpeed's step has moments of its own (`planner.training.zero`).
+    """
+    if setup.optimizer.in_backward or setup.parallel.offload.optimizer != "none" or steps_part(setup):
         return []
     kind, e = setup.optimizer.implementation or "foreach", max(setup.train_bytes, setup.master_bytes)
     e = 4 if own_adafactor(setup) else e
@@ -77,30 +77,6 @@ def _single_temporary(setup: Setup, tensors: Sequence[Tensor]) -> int:
         last = tensor.parameter if alike else 0 if tensor.place == "head" else before
         most, before = max(most, made * tensor.parameter + last), tensor.parameter
     return most or max(t.parameter for t in tensors)
-
-
-def deepspeed_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
-    """ZeRO's step casts the gradients of this rank's partition to fp32; stage 3 one sub-group at a time."""
-    if setup.megatron or setup.parallel.sharding not in {"zero1", "zero2", "zero3"} or not setup.master_bytes:
-        return []
-    cap = ZERO3_SUB_GROUP if setup.parallel.sharding == "zero3" else None
-    entries = []
-    for group in groups:
-        held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
-        if cap is not None:
-            held, formula = min(held, cap), f"min({formula}, {cap})"
-        entries.append(
-            item(
-                Category.GRADIENTS,
-                f"{group.prefix}gradients_fp32",
-                held * 4,
-                f"{formula}*4",
-                symbols,
-                "zero_step",
-                phases=OPTIMIZER_PHASES,
-            )
-        )
-    return entries
 
 
 def flattened_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:

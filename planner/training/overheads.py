@@ -18,6 +18,7 @@ from planner.training.groups import Group, total
 from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.setup import Setup
 from planner.training.step import Step
+from planner.training.zero import BUFFERS_SINCE, bucket_entry, since
 from planner.units import ceil_div
 
 WORKING = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})
@@ -46,7 +47,7 @@ def communication_entries(step: Step, tensors: Sequence[Tensor], groups: Sequenc
     elif sharding == "zero3":
         entries += _zero3(step, tensors)
     elif sharding in {"zero1", "zero2"} and not setup.megatron:
-        entries += _zero_buckets(step, groups)
+        entries.append(bucket_entry(setup, BACKWARD))
     if setup.parallel.expert > 1:
         entries += _expert_exchange(step)
     if share.num_stages > 1 and setup.megatron:
@@ -84,7 +85,6 @@ def _stage_buffers(step: Step) -> Entry:
 def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
     setup, params, e = step.setup, total(tensors), step.setup.compute_bytes
     live = comm.zero3_live_params(params)
-    bucket = comm.zero_bucket_params(params, comm.ZERO_BUCKET)
     entries = (
         [
             item(
@@ -95,51 +95,29 @@ def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
                 {"P": params, "e": e},
                 "zero3_live",
                 phases=WORKING,
-            )
+            ),
+            *_prefetched(setup, params),
         ]
         if setup.shard_weights > 1
         else []
     )
-    if setup.adapter is None:
-        entries.append(
-            item(
-                Category.COMMUNICATION,
-                "reduce_bucket",
-                bucket * e,
-                "min(P, 500000000)*e",
-                {"P": params, "e": e},
-                "zero_buckets",
-                phases=ALWAYS if zero3_keeps_buffers(setup) else BACKWARD,
-            )
-        )
-    return entries
+    return [*entries, bucket_entry(setup, ALWAYS if zero3_keeps_buffers(setup) else BACKWARD)]
 
 
-def _zero_buckets(step: Step, groups: Sequence[Group]) -> list[Entry]:
-    e = step.setup.gradient_bytes
-    params = sum(group.params for group in groups)
-    bucket = comm.zero_bucket_params(params, comm.ZERO_BUCKET)
-    formula, symbols = "min(P, 500000000)*e", {"P": params, "e": e}
+def _prefetched(setup: Setup, params: int) -> list[Entry]:
+    """What is gathered ahead comes as one buffer, ordered by rank, from which every parameter is put together.
+
+    In the backward pass too, unless all of the model stayed gathered.
+    """
+    if not since(setup, BUFFERS_SINCE):
+        return []
+    e, held = setup.compute_bytes, min(params, comm.ZERO3_PREFETCH)
+    phases = {Phase.FORWARD} if params <= comm.ZERO3_LIVE else {Phase.FORWARD, Phase.BACKWARD}
+    formula, symbols = f"min(P, {comm.ZERO3_PREFETCH})*e", {"P": params, "e": e}
+    name = "prefetched_layers"
     return [
-        item(
-            Category.COMMUNICATION,
-            "reduce_bucket",
-            bucket * e,
-            formula,
-            symbols,
-            "zero_buckets",
-            phases=BACKWARD,
-        ),
-        item(
-            Category.COMMUNICATION,
-            "gather_bucket",
-            bucket * e,
-            formula,
-            symbols,
-            "zero_buckets",
-            phases=frozenset({Phase.OPTIMIZER_STEP}),
-        ),
-    ]
+        item(Category.COMMUNICATION, name, held * e, formula, symbols, "zero3_gather", phases=phases)
+    ]  # fmt: skip
 
 
 def _expert_exchange(step: Step) -> list[Entry]:

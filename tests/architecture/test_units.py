@@ -29,7 +29,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("planner/runtimes/sglang.py", "PLAIN_TOWER"): "the width of a vision tower",
     ("planner/search/tree.py", "SMALL_PARAMS"): "parameters",
     ("planner/search/types.py", "TOKENS"): "tokens of a run",
-    ("planner/training/optimizer_step.py", "ZERO3_SUB_GROUP"): "parameters stepped together, a default",
+    ("planner/training/zero.py", "SUB_GROUP"): "parameters stepped together, a default",
     ("ui/answers.py", "REMEMBERED"): "how many answers are kept",
     ("ui/inputs/runtime.py", "draw"): "the step of a field, in tokens",
     ("ui/inputs/workload.py", "_serving"): "the step of a field, in tokens",
