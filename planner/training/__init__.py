@@ -7,7 +7,7 @@ they are about: the device's part of the job, its tensors, its layers.
 - Forward: `saved` (what layers and checkpoints keep), `once` (what all layers share), `kept_outputs`.
 - Loss: `head`, `loss`, `fused_linear_loss`, `litgpt`.
 - Backward: `backward` lists its moments, `inside_layer` and the modules named `backward_` what is there at each.
-- Ways to divide a job: `gather` and `fsdp1_flat`, `fsdp2` and `fsdp2_units`, `dtensor`, `data_parallel`,
+- Ways to divide a job: `gather` and `fsdp1_flat`, `fsdp2` and `fsdp2_units`, `zero`, `dtensor`, `data_parallel`,
   `zero_bubble`.
 - Around the model: `overheads`, `allocator_cache`, `alignment`, `fake_quantization`.
 """
