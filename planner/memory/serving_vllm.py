@@ -21,7 +21,14 @@ from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, PagedPool, 
 from planner.memory.serving_sharing import common_of, pool_common
 from planner.memory.serving_state_blocks import state_blocks, widened
 from planner.memory.serving_stored import casts_to_16_bit, held_safetensors, stored_entries
-from planner.memory.serving_weight_extras import absorbed_entries, draft_entries, rope_entries, slack_entries
+from planner.memory.serving_weight_extras import (
+    TRITON_PADS,
+    absorbed_entries,
+    draft_entries,
+    rope_entries,
+    slack_entries,
+    swizzled_entries,
+)
 from planner.memory.serving_weights import (
     VISION_TOWER,
     engine_elements,
@@ -60,6 +67,7 @@ EXPERT_CHUNK: Final = 32 * 1024
 READS_FREE_MEMORY: Final = frozenset({"sglang", "sglang_omni"})
 """Engines whose own figure for weights is the free memory that went, whole allocator pages included."""
 
+WIDE_EXPERTS: Final = (0, 19)
 HOPPER: Final = 9
 MARLIN_PADS: Final = (256, 128)
 """Marlin's experts: hidden size to a multiple of the first, each rank's intermediate size of the second."""
@@ -91,11 +99,12 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
     experts = engine_format(own, model) if own is not None and own != serving.weights else None
     plain = plain_format(base.id if base.family == "plain" else serving.kv_cache)
     unpacked = experts or base
+    packed = _packed(unpacked, share, scenario, model)
     elements = engine_elements(
         share,
         model,
         base,
-        _packed(unpacked, share, scenario),
+        packed,
         plain,
         scenario.parallel,
         _feed_ranks(share, scenario, model),
@@ -119,6 +128,7 @@ def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[E
         *parts,
         *rope_entries(share, scenario, model, int(plain.bytes)),
         *absorbed_entries(share, scenario, int(plain.bytes)),
+        *(() if serving.host_experts else swizzled_entries(share, packed, scenario.parallel)),
         *draft_entries(share, scenario, model, int(plain.bytes)),
         *draft_weights(share, scenario),
         *slack_entries(share, base, whole=scenario.runtime.name in READS_FREE_MEMORY),
@@ -150,13 +160,15 @@ def whole_model(share: Share, model: ModelSpec) -> Share:
     )
 
 
-def _packed(experts: WeightFormat, share: Share, scenario: Scenario) -> WeightFormat:
+def _packed(experts: WeightFormat, share: Share, scenario: Scenario, model: ModelSpec) -> WeightFormat:
     """The experts' format with the paddings of the kernel that vLLM picks for MXFP4 on the card."""
     capability = share.gpu.compute_capability
     if experts.id != "mxfp4" or scenario.runtime.name not in {"vllm", "aphrodite"} or capability is None:
         return experts
-    hopper = capability[0] == HOPPER and version_of(scenario) >= MARLIN_UNTIL
-    return experts if hopper or capability[0] in {10, 11} else replace(experts, expert_pads=MARLIN_PADS)
+    if capability[0] == HOPPER and version_of(scenario) >= MARLIN_UNTIL:
+        pads = TRITON_PADS[0] if version_of(scenario) >= WIDE_EXPERTS else TRITON_PADS[1]
+        return replace(experts, expert_pads=pads) if model.model_type == "gpt_oss" else experts
+    return experts if capability[0] in {10, 11} else replace(experts, expert_pads=MARLIN_PADS)
 
 
 # --- working memory

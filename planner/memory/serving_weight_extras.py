@@ -5,15 +5,20 @@ from typing import Final
 from planner.ledger import Category, Entry, Symbol
 from planner.memory.kv_cache import STATEFUL, counted
 from planner.memory.serving_demand import version_of
-from planner.memory.serving_entry import entry
+from planner.memory.serving_entry import RUNNING, entry
 from planner.memory.serving_stored import DRAFT, held_safetensors, stored_bytes
-from planner.memory.serving_weights import divided_weights
+from planner.memory.serving_weights import divided_bias, divided_weights, expert_split, expert_weights
 from planner.memory.weight_formats import WeightFormat, config_value
 from planner.model.spec import AttentionKind, Layer, ModelSpec, Part, Split
 from planner.placement import Share
-from planner.scenario import Scenario
+from planner.scenario import Parallel, Scenario
 from planner.units import MIB, round_up
 
+TRITON_PADS: Final = ((1, 128), (1, 64))
+"""Triton's experts on Hopper, from vLLM 0.19 and before: hidden size as it is, each rank's intermediate size to a
+multiple of the second."""
+SCALE_TILE: Final = 256
+"""Rows of a tile of scales (2 x 8 warps x 2 x 8 of `HopperMXScaleLayout`)."""
 LARGE: Final = 10 * MIB
 STEP: Final = 2 * MIB
 KEPT: Final = MIB
@@ -21,6 +26,8 @@ ABSORBED_FROM: Final = {"vllm": (0, 7), "aphrodite": (0, 7), "sglang": (0, 4), "
 TWO_TABLES: Final = frozenset({"gemma3", "gemma3_text"})
 WITHOUT_TABLE: Final = frozenset({"kimi_linear"})
 """Its latent attention rotates nothing (`mla_use_nope`), so `KimiMLAAttention` makes no table."""
+WIDE_TYPES: Final = frozenset({"gpt_oss"})
+"""vLLM's classes that ask for a table in 32 bit."""
 CLASS_SHARES: Final = {
     "qwen3_next": 0.25, "qwen3_5": 0.25, "qwen3_5_moe": 0.25, "glm": 0.5, "glm4": 0.5, "glm4_moe": 0.5, "glm4v": 0.5,
     "phi": 0.5, "nemotron": 0.5, "stablelm": 0.25, "gpt_neox": 0.25,
@@ -68,6 +75,7 @@ def rope_entries(share: Share, scenario: Scenario, model: ModelSpec, width_bytes
     engine = scenario.runtime.name
     since = WIDE_TABLES_FROM.get(engine)
     wide = since is not None and version_of(scenario) >= since
+    width_bytes = 4 if model.model_type in WIDE_TYPES else width_bytes
     scale = 1 if two and engine in ONE_TABLE and wide else _scale(model)
     formula = "P*(s + 1)*d*w" if two and not (engine in ONE_TABLE and wide) else "P*s*d*w"
     reference = WIDE_REFERENCES[engine] if wide else "vllm_rotary_embedding"
@@ -131,6 +139,40 @@ def absorbed_entries(share: Share, scenario: Scenario, width_bytes: int) -> list
     return (
         [entry(Category.WEIGHTS, "absorbed_latent", "n*w", symbols, "vllm_mla_weights")] if elements else []
     )
+
+
+# --- experts in Triton's layout
+
+
+def swizzled_entries(share: Share, kind: WeightFormat, parallel: Parallel) -> list[Entry]:
+    """MXFP4 on Hopper: scales a second time in the kernel's order, and biases in 32 bit.
+
+    The order wants whole tiles of rows. The scales as they were read stay a parameter of the layer.
+    """
+    if kind.expert_pads not in TRITON_PADS:
+        return []
+    step = kind.expert_pads[1]
+    lists, each = expert_split(parallel, share.tensor)
+    scales = biases = 0
+    for layer, times in counted(share.layers):
+        for linear in layer.linears:
+            if linear.part is not Part.EXPERTS:
+                continue
+            kept = -(-linear.copies // lists) * times
+            columns = linear.in_features
+            if linear.split is Split.ROW:
+                columns = round_up(-(-columns // each), step)
+            rows = expert_weights(linear, each, kind) // (linear.copies * columns)
+            scales += kept * round_up(rows, SCALE_TILE) * columns // kind.elements
+            biases += kept * divided_bias(linear, None, each) // linear.copies
+    symbols: tuple[Symbol, ...] = (("s", scales), ("b", biases))
+    if not scales:
+        return []
+    return [
+        entry(
+            Category.WEIGHTS, "expert_scales", "s + b*2", symbols, "vllm_triton_experts", phases=RUNNING,
+        )
+    ]  # fmt: skip
 
 
 # --- multi-token prediction

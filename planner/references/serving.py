@@ -85,6 +85,13 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/sgl-project/sglang/blob/00a66ebe136b90479f9ccf9fc4f3d1c08251981c/python/sglang/srt/layers/rotary_embedding.py",
         "source",
     ),
+    "vllm_triton_experts": Reference(
+        "vLLM Mxfp4MoEMethod and Triton's HopperMXScaleLayout",
+        "process_weights_after_loading deletes w13_weight and w2_weight, not their scales, which it stores swizzled; "
+        "biases in float32; intermediate size to 64, from 0.19 to 128",
+        f"{_VLLM}vllm/model_executor/layers/quantization/mxfp4.py",
+        "source",
+    ),
     "tensorrt_llm_rope": Reference(
         "TensorRT-LLM RopeEmbeddingUtils",
         "create_sinusoidal_positions_for_attention_plugin: cosines and sines of every position in float32",

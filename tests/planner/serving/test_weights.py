@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.ledger import Category, Ledger
+from planner.ledger import Category, Layer, Ledger, Phase
 from planner.memory.serving_gguf import MIXTURES, mixture, more_bits
 from planner.memory.serving_weights import divided_weights
 from planner.memory.weight_formats import (
@@ -220,11 +220,22 @@ def test_the_default_format_is_the_configs_own() -> None:
     assert serve(quantized).resolved.serving.weights == "gptq4"
 
 
-def test_mxfp4_is_for_experts_only() -> None:
-    ledger = serve(gpt_oss(24, 32), weights="mxfp4").devices[0].ledger
-    experts = 24 * 32 * (5760 * 3072 + 2880 * 3072)  # inputs padded from 2880
-    assert ledger.total("weights_experts") == pytest.approx(experts * 17 / 32, rel=2e-3)
-    assert ledger.total("weights_embedding") == 201_088 * 2880 * 2
+@pytest.mark.parametrize(
+    ("version", "tensor", "inner"), [("0.11.0", 1, 2880), ("0.11.0", 2, 1472), ("0.19.0", 2, 1536)]
+)
+def test_mxfp4_is_for_experts_only(version: str, tensor: int, inner: int) -> None:
+    """Triton on Hopper: a rank's inner size padded, and the scales a second time in tiles of 256 rows."""
+    made = serve(gpt_oss(24, 32), weights="mxfp4", version=version, count=tensor, parallel={"tensor": tensor})
+    ledger = made.devices[0].ledger
+    experts, count = 3 * inner * 2880, 24 * 32
+    biases = count * (2 * 2880 // tensor + 2880)
+    assert ledger.total("weights_experts") == count * experts * 17 // 32 + 2 * biases
+    tiles = -(-2 * inner // 256) * 256 * 2880 + 3072 * inner
+    assert ledger.total("expert_scales") == count * tiles // 32 + 2 * biases
+    assert ledger.total("weights_embedding") == 201_088 * 2880 * 2 // tensor
+    assert made.worst.ledger.phase_bytes(Phase.LOAD, Layer.ALLOCATED) < ledger.phase_bytes(
+        Phase.REST, Layer.ALLOCATED
+    )
 
 
 # --- division
