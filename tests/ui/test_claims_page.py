@@ -14,7 +14,7 @@ from planner.claims.own_plan import rules
 from tests.ui.conftest import checked, headline, html
 from ui.answers import answer, tables
 from ui.claims.figures import number_text, off_text, value_text, working
-from ui.claims.listing import TOPICS, _Prices, answered, claim_html
+from ui.claims.listing import TOPICS, _Prices, answered, claim_html, rule_table
 from ui.document import put
 from ui.examples import STORIES, default_document, story_document
 from ui.words import Words, languages, words_for
@@ -140,3 +140,12 @@ def test_what_counts_as_activations_is_said_in_the_working() -> None:
     by_name = {figure.name: working(figure, words_for("en")) for figure in answered("g6").figures}
     assert said in by_name["flash_doubled"]
     assert said not in by_name["eager_scores_doubled"]
+
+
+def test_every_symbol_of_a_rule_on_the_open_plan_is_explained() -> None:
+    for story in STORIES:
+        plan = answer(story_document(story)).plan
+        assert plan is not None
+        shown = rule_table(rules(plan, tables()), words_for("en"))
+        symbols = sum(len(rule.figure.symbols) for rule in rules(plan, tables()))
+        assert shown.count("<abbr title=") == symbols > 0

@@ -1,5 +1,6 @@
 """A figure of a claim as text: what was said, what was found, how far off, and the working."""
 
+from collections.abc import Callable
 from html import escape
 from typing import Final
 
@@ -111,23 +112,29 @@ def off_text(figure: Figure, words: Words) -> str:
     return words("claims.high" if high else "claims.low", value=text)
 
 
-def working(figure: Figure, words: Words) -> Safe:
-    """The formula with its values, or where the figure comes from, and what it counts."""
-    source = _source(figure, words)
+def working(figure: Figure, words: Words, meaning: Callable[[str], str] = lambda _symbol: "") -> Safe:
+    """The formula with its values, or where the figure comes from, and what it counts.
+
+    Args:
+        figure: The figure.
+        words: The language.
+        meaning: Says what a symbol of its formula stands for, "" where that is not known.
+    """
+    source = _source(figure, words, meaning)
     if not figure.counts:
         return source
     return Safe(f'{source}<br><span class="m">{words.html(f"claims.counts.{figure.counts}")}</span>')
 
 
-def _source(figure: Figure, words: Words) -> Safe:
+def _source(figure: Figure, words: Words, meaning: Callable[[str], str]) -> Safe:
     if figure.reference:
         cited = reference_line(REFERENCES[figure.reference], words)
-        return Safe(f"{_formula(figure)}<br>{cited}") if figure.formula else cited
+        return Safe(f"{_formula(figure, meaning)}<br>{cited}") if figure.formula else cited
     if figure.formula:
-        return _formula(figure)
+        return _formula(figure, meaning)
     is_planned = figure.unit in {"bytes", "frac", "ratio"} or figure.low is not None
     return words.html("claims.whole_plan" if is_planned else "claims.from_data")
 
 
-def _formula(figure: Figure) -> Safe:
-    return worked_html(figure.formula, figure.symbols)
+def _formula(figure: Figure, meaning: Callable[[str], str]) -> Safe:
+    return worked_html(figure.formula, figure.symbols, meaning=meaning)

@@ -124,7 +124,7 @@ def rule_table(found: tuple[Rule, ...], words: Words) -> Safe:
             DASH if rule.figure.said is None else value_text(rule.figure.said, rule.figure, words),
             Safe(f"<b>{escaped(value_text(rule.figure.found, rule.figure, words))}</b>"),
             off_text(rule.figure, words),
-            working(rule.figure, words),
+            working(rule.figure, words, lambda symbol: words(f"claims.rule_symbol.{symbol}")),
         ]
         for rule in found
     ]
