@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from planner.bands import band_row
 from planner.hardware import Band, Gpu, Tables
 from planner.ledger import Phase
-from planner.memory.runtime import context_bytes, cublas_workspace_bytes, te_workspace_bytes
+from planner.memory.runtime import (
+    WORKSPACE_THREADS,
+    context_bytes,
+    cublas_workspace_bytes,
+    nccl_bytes,
+    te_workspace_bytes,
+)
 from planner.model.spec import ModelSpec
 from planner.placement import place
 from planner.scenario import Scenario
@@ -36,6 +42,8 @@ SAFE_FRAC: Final = 0.98
 """Room for what a lower bound rounds: blocks of packed weights, shards that are not quite equal."""
 STATES_A_PARAMETER: Final = {"adamw": 2, "adam": 2, "lamb": 2}
 """Elements of state that are certain; other optimizers count as none in the lower bound."""
+BYTES_A_PARAMETER: Final = {"adamw_8bit": 2.0, "lion_8bit": 1.0}
+"""Of states that are kept in blocks of bytes."""
 PACKED_BYTES: Final = {"nf4": 0.5, "nf4_dq": 0.5, "gptq4": 0.5, "int8": 1.0, "gptq8": 1.0}
 GRADIENTS_FROM: Final = 2
 WEIGHTS_FROM: Final = 3
@@ -199,10 +207,11 @@ class Memory:
         return self._kinds[held]
 
     def limits(self, rows: Rows, gpu: Gpu) -> NDArray[np.float64]:
-        """The most that peaks may be on a card, shape (R,)."""
+        """The most that peaks may be on a card beside what its driver and libraries hold always, shape (R,)."""
         usable = gpu.usable_bytes or 0
         most = usable if self.accept_tight else usable * (1 - self.margin_frac)
-        limits: NDArray[np.float64] = (most + 1) / self._shrunk[rows]
+        held = context_bytes(gpu, self.tables) + WORKSPACE_THREADS * cublas_workspace_bytes(gpu)
+        limits: NDArray[np.float64] = (most + 1) / self._shrunk[rows] - held
         return limits
 
     def floors(
@@ -212,7 +221,7 @@ class Memory:
         accumulation: NDArray[np.int64],
         batches: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Bytes that a card holds at the very least: shape (R, B).
+        """Bytes that a card holds at the very least, driver and libraries apart: shape (R, B).
 
         Weights, gradients and states at the optimizer's step; weights, states, kept activations and logits in the
         loss, with gradients where those of earlier micro-batches are there; weights, states and gradients that are
@@ -234,7 +243,9 @@ class Memory:
             (resting + gradients)[:, None],
             (resting + gathered)[:, None] + stay + np.maximum(kept, whole[:, None]),
         )
-        return least
+        degrees = data, facts.tensor[rows], facts.pipeline[rows], facts.context[rows]
+        groups: NDArray[np.int64] = np.sum([degree > 1 for degree in degrees], axis=0)
+        return least + nccl_bytes(1, self.tables) * groups[:, None]
 
     def _bound(self, index: int) -> tuple[float, ...]:
         """What a variant holds before any of it is sharded.
@@ -248,7 +259,8 @@ class Memory:
         one = self.variants[index].resolved
         optimizer, offload = one.training.optimizer, one.parallel.offload
         elements = STATES_A_PARAMETER.get(optimizer.name, 0)
-        size = setup.state_bytes * elements + setup.master_bytes
+        states = BYTES_A_PARAMETER.get(optimizer.name, setup.state_bytes * elements)
+        size = states + setup.master_bytes
         away = offload.optimizer != "none" or optimizer.paged
         without = optimizer.in_backward or offload.gradients != "none"
         stages = one.parallel.pipeline
