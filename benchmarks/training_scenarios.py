@@ -29,6 +29,10 @@ from planner.validation import parse_scenario
 
 MAPPED: Final = Path(__file__).parents[1] / "tests" / "data" / "mapped_training.jsonl"
 STATES: Final = frozenset({Category.WEIGHTS, Category.GRADIENTS, Category.OPTIMIZER})
+STEP_COPIES: Final = frozenset({
+    *("flattened_gradients", "gradients_fp32", "norm_temporary", "step_temporary"),
+    *("expert_flattened_gradients", "expert_gradients_fp32", "expert_step_temporary"),
+})  # fmt: skip
 VOCABULARY: Final = ("embedding", "lm_head", "output")
 
 Found = float | bool | str | tuple[float, float] | None
@@ -119,9 +123,14 @@ def _activations(ledger: Ledger) -> int:
 
 
 def _states(answer: Plan, _tables: Tables) -> Found:
+    """Weights, gradients and optimizer states; copies made for the step are none, as the threads count."""
     ledger = answer.worst.ledger
-    found = [ledger.by_category(phase, Layer.ALLOCATED) for phase in ledger.phases]
-    return max(sum(parts.get(kind, 0) for kind in STATES) for parts in found)
+    held = [
+        entry
+        for entry in ledger.entries
+        if entry.category in STATES and entry.layer is Layer.ALLOCATED and entry.name not in STEP_COPIES
+    ]
+    return max(sum(entry.bytes for entry in held if phase in entry.phases) for phase in ledger.phases)
 
 
 def _vocabulary(answer: Plan, _tables: Tables) -> Found:

@@ -24,7 +24,6 @@ WRONG = {
         "J037",
         "fits",
     ): "the estimate lies under the card by less than its band: the plan says tight, the thread ran out",
-    ("J037", "states_bytes"): "73.5 GiB with the parameters gathered; the row's rule allows 69.7 to 78.5",
     (
         "J040",
         "runs",
