@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -86,14 +87,11 @@ def _plan(options: argparse.Namespace) -> Iterable[str]:
 def _cards_question(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli.layouts import card_lines  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
 
     plan = None if options.topic == "layouts" else _planned(options.file)
     scenario = read_scenario(options.file) if plan is None else plan.scenario
-    try:
+    with _scenario_errors():
         return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
 
 
 def _budget(options: argparse.Namespace) -> Iterable[str]:
@@ -197,10 +195,8 @@ def _link(options: argparse.Namespace) -> Iterable[str]:
     from planner.link import encode  # noqa: PLC0415
 
     scenario = read_scenario(options.file)
-    try:
+    with _scenario_errors():
         text = encode(scenario)
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
     try:
         plan(scenario, load_tables())
     except ScenarioError as refusal:
@@ -309,13 +305,11 @@ def _search(options: argparse.Namespace) -> Iterable[str]:
 
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli.search import reply_lines  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
 
     question = read_scenario(options.file)
     try:
-        return reply_lines(options, question, load_tables(), datetime.now(UTC).date())
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
+        with _scenario_errors():
+            return reply_lines(options, question, load_tables(), datetime.now(UTC).date())
     except ValueError as problem:
         raise InputError(str(problem)) from problem
 
@@ -329,12 +323,9 @@ def _empty(gpu: str | None) -> dict[str, Any]:
 def _planned(name: str) -> "Plan":
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.estimate import plan  # noqa: PLC0415
-    from planner.issues import ScenarioError  # noqa: PLC0415
 
-    try:
+    with _scenario_errors():
         return plan(read_scenario(name), load_tables())
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
@@ -357,6 +348,17 @@ def read_scenario(name: str) -> "Scenario":
     if scenario is None:
         raise bad_scenario(issues)
     return scenario
+
+
+@contextmanager
+def _scenario_errors() -> Iterator[None]:
+    """Turns a question that is refused within it into an input error."""
+    from planner.issues import ScenarioError  # noqa: PLC0415
+
+    try:
+        yield
+    except ScenarioError as refusal:
+        raise bad_scenario(refusal.issues) from refusal
 
 
 def bad_scenario(issues: "Iterable[Issue]") -> InputError:
