@@ -41,8 +41,10 @@ def page(opened_once: Page) -> Page:
 
 
 def test_an_edit_moves_the_bars_and_the_address_and_asks_no_other_machine(open_page: OpenPage) -> None:
-    opened = open_page()
+    opened = open_page(query="plan")  # the page's own name, as other pages have theirs; the rest use the root
     page = opened.page
+    expect(page.locator("[aria-current=page]")).to_have_text("Plan")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     before, verdict = bar_shapes(page), page.inner_text("h1.v")
     field = page.get_by_label("Sequence", exact=True)
     field.fill("8192")
@@ -56,7 +58,7 @@ def test_an_edit_moves_the_bars_and_the_address_and_asks_no_other_machine(open_p
         arg=[BARS, ",".join(before)],
         timeout=WAIT_MS,
     )
-    page.wait_for_function("location.search.includes('s=')", timeout=WAIT_MS)
+    page.wait_for_function("location.pathname === '/plan' && location.search.includes('s=')", timeout=WAIT_MS)
     page.locator(".st-key-share button").first.click()
     page.get_by_text("Working:").click()
     assert opened.hosts() == {"127.0.0.1"}
