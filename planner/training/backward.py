@@ -67,7 +67,7 @@ FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
 
 def backward_moments(step: Step) -> list[list[Entry]]:
-    """The entries of the four moments; the fullest of them is the phase."""
+    """The entries of every moment that may be the fullest; the fullest of them is the phase."""
     if not step.kinds:
         return []
     all_saved, once = held_layers(step, BACKWARD), once_entries(step, BACKWARD)

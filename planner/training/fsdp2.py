@@ -126,7 +126,7 @@ def _stream(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     ]
 
 
-def second_moments(step: Step) -> list[list[Entry]]:
+def fsdp2_moments(step: Step) -> list[list[Entry]]:
     """The entries of the backward pass's moments; the fullest of them is the phase."""
     if not step.kinds:
         return []

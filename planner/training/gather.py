@@ -42,26 +42,26 @@ def is_gathered(setup: Setup) -> bool:
     return setup.parallel.sharding == "fsdp" and setup.shard_weights > 1
 
 
-SECOND_FSDP: Final = frozenset({"generic", "torchtitan", "torchtune"})
+FSDP2_RUNTIMES: Final = frozenset({"generic", "torchtitan", "torchtune"})
 """Runtimes that call `fully_shard`, PyTorch's second FSDP. accelerate (hf_trainer, unless told otherwise), Lightning
 Fabric (litgpt) and Composer wrap modules in the first."""
-TORCHTUNE_SECOND_SINCE: Final = (0, 3)
-TORCHTUNE_SECOND_DATE: Final = (2024, 9)
+TORCHTUNE_FSDP2_SINCE: Final = (0, 3)
+TORCHTUNE_FSDP2_DATE: Final = (2024, 9)
 FIRST_YEAR: Final = 2019
 
 
-def is_second(step: Step) -> bool:
+def uses_fsdp2(step: Step) -> bool:
     """Whether units are those of PyTorch's second FSDP, without a pipeline's habits.
 
     torchtune's recipes changed to it with 0.3 of September 2024. The model types with their own fused loss are trained
     by Composer, on the first.
     """
     setup = step.setup
-    if not is_gathered(setup) or setup.runtime not in SECOND_FSDP or step.share.num_stages > 1:
+    if not is_gathered(setup) or setup.runtime not in FSDP2_RUNTIMES or step.share.num_stages > 1:
         return False
     if setup.runtime == "torchtune" and setup.version:
         dated = setup.version[0] >= FIRST_YEAR
-        return setup.version >= (TORCHTUNE_SECOND_DATE if dated else TORCHTUNE_SECOND_SINCE)
+        return setup.version >= (TORCHTUNE_FSDP2_DATE if dated else TORCHTUNE_FSDP2_SINCE)
     return setup.runtime != "generic" or step.model.model_type not in COMPOSER_TRAINS
 
 

@@ -22,8 +22,8 @@ from planner.training.data_parallel import lent_entries
 from planner.training.dtensor import embedding_gradient_between
 from planner.training.fake_quantization import qat_entries
 from planner.training.fsdp1_flat import flat_gradient_entries
-from planner.training.fsdp2 import forward_entries, second_moments
-from planner.training.gather import is_second
+from planner.training.fsdp2 import forward_entries, fsdp2_moments
+from planner.training.gather import uses_fsdp2
 from planner.training.gradients import gradient_entries
 from planner.training.groups import grouped, total
 from planner.training.kept_outputs import kept_output_entries
@@ -94,8 +94,8 @@ def _ledger(
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)
     step = Step(share, setup, model, tensors, trained, forms)
-    second = is_second(step)
-    moments = second_moments(step) if second else backward_moments(step)
+    fsdp2 = uses_fsdp2(step)
+    moments = fsdp2_moments(step) if fsdp2 else backward_moments(step)
     stepping = step_moments(setup, groups)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
@@ -106,7 +106,7 @@ def _ledger(
         *foreach_entries(setup, groups),
         *(fullest(stepping) if stepping else ()),
         *flattened_entries(setup, groups),
-        *(forward_entries(step) if second else _forward_and_loss(step)),
+        *(forward_entries(step) if fsdp2 else _forward_and_loss(step)),
         *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
         *old_leaf(step),

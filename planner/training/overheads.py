@@ -12,7 +12,7 @@ from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Offload, Scenario
-from planner.training.gather import gathered_entries, is_second
+from planner.training.gather import gathered_entries, uses_fsdp2
 from planner.training.gradients import zero3_keeps_buffers
 from planner.training.groups import Group, total
 from planner.training.optimizer_states import master_entries, state_entries
@@ -60,7 +60,7 @@ def _fsdp(step: Step) -> list[Entry]:
 
     The second FSDP's forward pass has moments too (`planner.training.fsdp2`).
     """
-    if is_second(step):
+    if uses_fsdp2(step):
         return []
     return [
         *gathered_entries(step, 2, frozenset({Phase.FORWARD})),
