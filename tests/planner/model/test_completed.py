@@ -21,8 +21,10 @@ def attention_only() -> dict[str, object]:
     return FULL | {"block_configs": [{"attention": block["attention"]} for block in BLOCKS]}
 
 
-def test_the_published_count_comes_out() -> None:
+def test_the_published_counts_come_out() -> None:
     assert model_of(FULL, ULTRA, ROWS).params_total == 253_401_268_224
+    super_49b = "nvidia/Llama-3_3-Nemotron-Super-49B-v1"
+    assert model_of(config_from_row(ROWS[super_49b]), super_49b, ROWS).params_total == 49_867_145_216
 
 
 def test_what_is_left_out_stands_in_the_row() -> None:
