@@ -15,6 +15,7 @@ from ui.counts import short_count
 from ui.document import Document
 from ui.inputs.desk import Desk
 from ui.names import short_model_name
+from ui.numbers import whole
 from ui.state import bind
 from ui.words import words_for
 
@@ -115,6 +116,23 @@ def draw_size(desk: Desk, latents: Latents) -> None:
     )
 
 
+def draw_number(desk: Desk) -> None:
+    """Pictures that are made at once."""
+    path = "workload.concurrency"
+    current = desk.get(path)
+
+    def write(document: Document, value: Any) -> Document:
+        return put(document, path, value)
+
+    st.number_input(
+        desk.words("pictures.at_once"),
+        value=None,
+        step=1,
+        placeholder="1",
+        key=bind("pictures_at_once", current if isinstance(current, int) else None, write),
+    )
+
+
 def draw_note(desk: Desk, latents: Latents) -> None:
     """How many tokens that is."""
     current = desk.get(_path(desk.document))
@@ -122,7 +140,7 @@ def draw_note(desk: Desk, latents: Latents) -> None:
         return
     text = latents.text_in_sequence(current)
     key = "pictures.tokens_with_text" if text else "pictures.tokens"
-    st.html(f'<div class="p m">{desk.words.html(key, tokens=current, text=text)}</div>')
+    st.html(f'<div class="p m">{desk.words.html(key, tokens=whole(current), text=whole(text))}</div>')
 
 
 def draw_beforehand(desk: Desk) -> None:

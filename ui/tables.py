@@ -12,6 +12,7 @@ from ui.citations import reference_line
 from ui.method.formulas import symbol_meaning
 from ui.names import card_name
 from ui.numbers import DASH, gib2, ranges, signed_gib, whole
+from ui.phase_names import phase_name
 from ui.verdict import TAG
 from ui.words import Safe, Words
 from ui.worked import worked_html
@@ -103,7 +104,7 @@ def _working_row(entry: Entry, device: DevicePlan, words: Words) -> list[str]:
     phases = (
         words("working.always")
         if len(alive) == len(device.ledger.phases)
-        else words.listed(words(f"phase.{phase.value}.name") for phase in alive)
+        else words.listed(phase_name(device.ledger.phases, phase, "name", words) for phase in alive)
     )
     name = words(f"entry.{entry.name}")
     if entry.estimate:

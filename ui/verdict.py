@@ -8,7 +8,8 @@ from ui.changes import Outcome, what
 from ui.counts import short_count
 from ui.names import card_name, short_model_name
 from ui.numbers import DASH, TIMES, gib1, percent, ranges, signed_gib, whole
-from ui.words import Safe, Words
+from ui.phase_names import phase_name
+from ui.words import Safe, Words, escaped
 
 TAG: Final = {
     Verdict.FITS: ("ok", "✓"),
@@ -93,7 +94,7 @@ def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Wor
         words("why.part", part=words(f"part.{category.value}"), gib=gib1(size)) for category, size in largest
     )
     facts = {
-        "phase": words(f"phase.{worst.peak_phase.value}.while"),
+        "phase": phase_name(worst.ledger.phases, worst.peak_phase, "while", words),
         "gpu": gpu_name(worst, words),
         "verb": words("why.needs.one" if len(worst.indices) == 1 else "why.needs.other"),
         "needs": gib1(worst.peak_bytes),
@@ -189,7 +190,8 @@ def _size(plan: Plan, words: Words) -> list[str]:
     if asked.serving.max_model_len is not None:
         parts.append(words.html("scenario.context_tokens", n=whole(asked.serving.max_model_len)))
     if asked.workload is not None and asked.workload.concurrency is not None:
-        parts.append(words.html("scenario.concurrency", n=whole(asked.workload.concurrency)))
+        key = "scenario.concurrency" if plan.model.latents is None else "scenario.pictures"
+        parts.append(words.html(key, n=whole(asked.workload.concurrency)))
     if asked.serving.weights is not None:
         parts.append(words.html("scenario.weights", name=_format(asked.serving.weights, words)))
     return parts
@@ -258,7 +260,8 @@ def _phase_cell(worst: DevicePlan, words: Words) -> tuple[Safe, Safe, Safe]:
     if category is not None:
         size = worst.ledger.by_category(worst.peak_phase)[category]
         below = words.html("strip.largest", part=words(f"part.{category.value}"), gib=gib1(size))
-    return words.html("strip.phase"), words.html(f"phase.{worst.peak_phase.value}.name"), below
+    name = Safe(escaped(phase_name(worst.ledger.phases, worst.peak_phase, "name", words)))
+    return words.html("strip.phase"), name, below
 
 
 def peak_part(device: DevicePlan) -> Category | None:

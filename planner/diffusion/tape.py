@@ -351,7 +351,7 @@ class Tape:
 
         Args:
             outputs: The block's outputs.
-            widths: Elements per token by symbol; `""` counts 1.
+            widths: Elements per token by symbol; 1 for `""`.
         """
         run = _Run(self._values, self._ops, self._outside, outputs, widths)
         return run.trace()
@@ -399,10 +399,11 @@ class _Run:
             total[width] = total.get(width, 0) + size
         return total
 
-    def _peak(self, best: Peak, sizes: Iterable[tuple[str, float]]) -> Peak:
-        terms = self._sum(sizes)
-        amount = sum(size * self._widths[width] if width else size for width, size in terms.items())
-        return Peak(amount, terms) if amount > best.bytes else best
+    def _peak(self, best: Peak, sizes: Sequence[tuple[str, float]]) -> Peak:
+        widths, amount = self._widths, 0.0
+        for width, size in sizes:
+            amount += size * widths[width]
+        return Peak(amount, self._sum(sizes)) if amount > best.bytes else best
 
     def _forward(self, saved: frozenset[int]) -> Peak:
         best, alive = Peak(0, {}), set[int]()
@@ -426,7 +427,11 @@ class _Run:
         for number in self._output_numbers:
             sizes[len(sizes)] = (self._values[number].width, self._values[number].bytes)
             gradient[number] = len(sizes) - 1
-        held = {s for use in uses for s in use} - self._outputs
+        first: dict[int, int] = {}
+        for index, use in enumerate(uses):
+            for s in use:
+                first.setdefault(s, index)
+        held = set(first) - self._outputs
         for index in range(len(self._ops) - 1, -1, -1):
             op = self._ops[index]
             came = [gradient.pop(number) for number in op.makes if number in gradient]
@@ -443,5 +448,5 @@ class _Run:
                     gradient[number] = came[0]
             alive = {*gradient.values(), *came}
             best = self._peak(best, [*(self._sizes[s] for s in held), *(sizes[g] for g in alive), *extra])
-            held &= {s for use in uses[:index] for s in use}
+            held -= {s for s in uses[index] if first[s] == index}
         return best

@@ -13,6 +13,7 @@ from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
 from ui.charts.gpu_bars import TONE
 from ui.numbers import gib1, gib2, percent, ranges
+from ui.phase_names import phase_name
 from ui.tokens import variable
 from ui.words import Safe, Words, escaped
 
@@ -184,6 +185,6 @@ def _ticks(phases: Sequence[Phase], width: int, words: Words, *, wide: bool) -> 
         middle = 100 * (start + WIDTHS[phase] / 2) / width
         start += WIDTHS[phase]
         if wide or phase in NARROW_TICKS:
-            name = words.html(f"phase.{phase.value}.short")
+            name = escaped(phase_name(phases, phase, "short", words))
             marks.append(f'<span style="left:{middle:.4g}%">{name}</span>')
     return f'<div class="ticks" aria-hidden="true">{"".join(marks)}</div>'

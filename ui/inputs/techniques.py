@@ -9,6 +9,7 @@ import streamlit as st
 
 from ui.document import Document, get, put, put_all
 from ui.inputs.desk import Desk
+from ui.pictures import latents_of
 from ui.state import bind
 
 FUSED_ATTENTION: Final = ("sdpa", "flash", "flex")
@@ -105,10 +106,30 @@ SERVING: Final = (
 )
 
 
+PICTURES: Final = (
+    Technique(
+        name="component_offload",
+        fields=("parallel.offload",),
+        is_on=lambda desk: desk.get("parallel.offload.parameters", "none") != "none",
+        **_sets("parallel.offload.parameters", "cpu", None),
+    ),
+)
+OF_TEXT: Final = frozenset({"fused_loss"})
+"""Those that act on the vocabulary, which a denoiser has not."""
+
+
+def _of(desk: Desk) -> tuple[Technique, ...]:
+    """What the task and the model can be given."""
+    pictures = latents_of(desk.document) is not None
+    if not desk.is_training:
+        return PICTURES if pictures else SERVING
+    return tuple(one for one in TRAINING if not (pictures and one.name in OF_TEXT))
+
+
 def draw(desk: Desk) -> None:
     """The pills of the task."""
     words = desk.words
-    techniques = TRAINING if desk.is_training else SERVING
+    techniques = _of(desk)
     on = [technique.name for technique in techniques if technique.is_on(desk)]
     effects = "\n".join(
         words(
@@ -125,7 +146,7 @@ def draw(desk: Desk) -> None:
         format_func=lambda name: words(f"technique.{name}.name"),
         help=effects,
         key=bind(
-            f"techniques_{'training' if desk.is_training else 'serving'}",
+            "techniques_" + "_".join(technique.name for technique in techniques),
             on,
             partial(_write, techniques, tuple(on)),
         ),

@@ -8,7 +8,7 @@ from planner.model.spec import Latents
 from ui.inputs import requests
 from ui.inputs.desk import Desk
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
-from ui.pictures import draw_note, draw_size, latents_of
+from ui.pictures import draw_note, draw_number, draw_size, latents_of
 
 WEIGHT_FORMATS: Final = (
     *("bf16", "fp16", "fp8", "int8", "awq4", "gptq4", "gptq8", "nf4", "mxfp4", "nvfp4"),
@@ -48,7 +48,7 @@ def _pictures(desk: Desk, latents: Latents) -> None:
     with left:
         draw_size(desk, latents)
     with right:
-        optional_number(desk, "workload.concurrency", placeholder="1")
+        draw_number(desk)
     draw_note(desk, latents)
     desk.messages("serving.max_model_len", "workload.concurrency")
     choice(desk, "serving.weights", WEIGHT_FORMATS, group="format")

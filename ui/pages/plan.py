@@ -183,6 +183,10 @@ def _changes(frame: Frame, plan: Plan, found: tuple[Outcome, ...]) -> None:
 def _largest(frame: Frame, plan: Plan) -> None:
     words = frame.words
     st.html(parts.section(words("largest.title"), words("largest.note")))
+    if plan.serving is not None and plan.model.latents is not None:
+        many = whole(int(plan.serving.concurrency))
+        st.html(f'<div class="p">{words.html("largest.pictures", pictures=many)}</div>')
+        return
     if plan.serving is not None:
         served = plan.serving
         body = words.html(
