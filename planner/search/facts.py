@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from planner.scenario import Offload, Optimizer, Parallel, Scenario, Training
 from planner.search.space import ABILITIES, Variant
+from planner.training.setup import casts_module
 
 Rows = NDArray[np.intp]
 Part = TypeVar("Part", bound=Hashable)
 GATHERS: Final = "fsdp"
 """Its gathered copies are in the compute format, so that autocast finds nothing to cast."""
+CAST: Final = "zero"
+"""An engine that makes the model 16-bit, whichever of its stages."""
 REDUCED_LAST: Final = ("none", "zero1")
 """What Megatron-LM reduces when the last backward pass is over."""
 ANY_NUMBER: Final = 1_000_000
@@ -147,4 +150,6 @@ def _as_kept(told: tuple[Parallel, str]) -> Parallel:
 def _kept(scenario: Scenario) -> str:
     """The sharding as far as a step's formats and what it hides depend on it."""
     sharding, megatron = scenario.parallel.sharding, scenario.runtime.name == "megatron_lm"
+    if casts_module(scenario):
+        return CAST
     return sharding if sharding == GATHERS or (megatron and sharding not in REDUCED_LAST) else "none"

@@ -23,6 +23,10 @@ PAIRED: Final = frozenset({"dpo", "orpo"})
 NORMS_FIRST: Final = frozenset({"bloom"})
 """Model types with a layer norm after the embedding, which autocast runs in fp32."""
 NO_CACHE_BY_DEFAULT: Final = frozenset({"mpt"})
+ENGINES_TRAINERS: Final = frozenset({"hf_trainer"})
+"""Runtimes that hand ZeRO to DeepSpeed's engine."""
+HALF: Final = frozenset({"bf16", "fp16"})
+MASTER_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +164,13 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     adapter = scenario.adapter if scenario.task in {"lora", "qlora"} else None
     megatron = scenario.runtime.name == "megatron_lm"
     compute = max(2, dtype_bytes(precision.compute, 2))
-    param = dtype_bytes(precision.parameters, compute)
+    cast = casts_module(scenario)
+    param = compute if cast else dtype_bytes(precision.parameters, compute)
     gathered = parallel.sharding == "fsdp" and share.shard > 1
-    autocast = bool(precision.autocast) and not (gathered and param > compute)
-    train = dtype_bytes(adapter.dtype, param) if adapter else param
+    autocast = bool(precision.autocast) and not cast and not (gathered and param > compute)
+    train = dtype_bytes(adapter.dtype, param) if adapter and not cast else param
     gradient = dtype_bytes(precision.gradients, train)
-    master = dtype_bytes(precision.master, 0)
+    master = MASTER_BYTES if cast else dtype_bytes(precision.master, 0)
     sequence = -(-training.sequence_length // share.context)
     target = -(-(training.decoder_sequence_length or training.sequence_length) // share.context)
     zero = _zero_stage(parallel)
@@ -215,6 +220,17 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def casts_module(scenario: Scenario) -> bool:
+    """Whether DeepSpeed's engine makes the model 16-bit as a whole, adapters too, and keeps an fp32 copy of its own.
+
+    That is what a Trainer gets that asks for `bf16` or `fp16` (`_configure_distributed_model`: `module.bfloat16()`);
+    accelerate then leaves autocast off (`Accelerator.__init__`: `native_amp`).
+    """
+    precision, sharding = scenario.training.precision, scenario.parallel.sharding
+    asked = bool(precision.autocast) and precision.compute in HALF
+    return scenario.runtime.name in ENGINES_TRAINERS and sharding.startswith("zero") and asked
 
 
 def rows_per_batch(alignment: Alignment | None) -> int:

@@ -141,6 +141,40 @@ def test_buckets_are_copied_flat_and_weights_gathered_in_place_from_a_version_on
     assert bool(entry(many, "gather_bucket", Phase.OPTIMIZER_STEP)) is not newer
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_trainer_that_asks_for_bf16_gets_a_model_that_is_bf16(stage: int) -> None:
+    """DeepSpeed casts the module and keeps fp32 copies; nothing is left for autocast."""
+    parallel = {"sharding": f"zero{stage}"}
+    found = cases.ledger(LLAMA_7B, devices=8, runtime={"name": "hf_trainer"}, parallel=parallel)
+    precision = {"parameters": "bf16", "compute": "bf16", "autocast": False, "master": "fp32"}
+    stated = cases.ledger(
+        LLAMA_7B, devices=8, runtime={"name": "hf_trainer"}, parallel=parallel,
+        training={"precision": precision},
+    )  # fmt: skip
+    assert found == stated
+    weights = PARAMS_7B if stage < 3 else PART
+    assert phase_bytes(found, Phase.REST) == pytest.approx(
+        2 * weights + 12 * PART + (2 * PART + BUCKET if stage == 3 else 0), rel=1e-6
+    )
+
+
+def test_without_autocast_a_trainers_model_stays_as_it_was_loaded() -> None:
+    found = cases.ledger(
+        LLAMA_7B, devices=8, runtime={"name": "hf_trainer"}, parallel={"sharding": "zero2"},
+        training={"precision": {"parameters": "fp32", "compute": "fp32", "autocast": False}},
+    )  # fmt: skip
+    assert phase_bytes(found, Phase.REST) == 4 * PARAMS_7B + 8 * PART
+
+
+def test_adapters_are_cast_with_the_model() -> None:
+    lora: dict[str, Any] = {"task": "lora", "adapter": {"method": "lora", "rank": 8}}
+    found = cases.ledger(
+        LLAMA_7B, devices=8, runtime={"name": "hf_trainer"}, parallel={"sharding": "zero2"}, **lora
+    )
+    adapters = 32 * 2 * 8 * (4096 + 4096)
+    assert found.total("adapter_weights") == 2 * adapters
+
+
 def test_an_optimizer_on_the_host_steps_nothing_on_the_card() -> None:
     parallel = {"sharding": "zero2", "offload": {"optimizer": "cpu", "gradients": "cpu"}}
     found = cases.ledger(LLAMA_7B, devices=8, runtime={"name": "deepspeed"}, parallel=parallel)
