@@ -42,6 +42,11 @@ def signed(value: float, decimals: int = 1) -> str:
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
+def as_typed(value: float) -> str:
+    """A number that somebody typed, as it is."""
+    return f"{value:,.15g}".replace("-", MINUS, 1)
+
+
 def whole(number: int | float) -> str:
     """A whole number with thousands separated."""
     return _plain(number, 0)

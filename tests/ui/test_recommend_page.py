@@ -283,7 +283,7 @@ def test_tokens_are_typed_as_a_person_writes_them() -> None:
 @pytest.mark.parametrize(
     ("field", "given", "told"),
     [
-        ("rec_deadline", -3.0, "Deadline, days: -3 was given; allowed: 0.01 or more."),
+        ("rec_deadline", -3.0, "Deadline, days: \u22123 was given; allowed: 0.01 or more."),
         ("rec_sequences", 0, "Sequences a step: 0 was given; allowed: 1 to 1,000,000."),
     ],
 )

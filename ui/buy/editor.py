@@ -14,7 +14,7 @@ from ui.catalog import described_cards, gpu_labels
 from ui.cost.currency import USD, draw_currency, exchange
 from ui.cost.money import usd
 from ui.document import Document
-from ui.numbers import whole
+from ui.numbers import as_typed, whole
 from ui.state import load
 from ui.words import Words
 
@@ -147,9 +147,11 @@ def draw_terms(words: Words) -> None:
             _term(name, current, words)
     for name in wrong_terms(current):
         low, high = LIMITS[name]
+        given = getattr(current, name)
         text = words.html(
             "buy.terms.wrong",
             field=words(f"buy.terms.{name}", money=exchange().sign),
+            given=words("buy.problem.empty") if given is None else as_typed(given),
             low=f"{low:g}",
             high=f"{high:,g}",
         )

@@ -10,7 +10,7 @@ from ui.buy.money import Terms, wrong_terms
 from ui.cost.money import cards_text, day, short_card, usd, usd_small
 from ui.issue_words import issue_html
 from ui.names import short_model_name
-from ui.numbers import DASH, MINUS, percent, signed_gib, whole
+from ui.numbers import DASH, as_typed, percent, signed_gib, whole
 from ui.words import Safe, Words
 
 TONES: Final = {
@@ -34,7 +34,7 @@ def problem_text(column: Column, words: Words) -> str:
     """The field that keeps a build from being counted, its value and what is allowed."""
     value = column.wrong
     if not isinstance(value, str):
-        value = words("buy.problem.empty") if value is None else f"{value:,.15g}".replace("-", MINUS, 1)
+        value = words("buy.problem.empty") if value is None else as_typed(value)
     return words(f"buy.problem.{column.problem}", value=value)
 
 

@@ -12,7 +12,7 @@ from ui.cost.currency import draw_currency, exchange
 from ui.cost.own import OwnPrice, own_quote, problem_of
 from ui.cost.quotes import Quote
 from ui.document import Document
-from ui.numbers import DASH
+from ui.numbers import DASH, as_typed
 from ui.words import Words
 
 _PRICES: Final = "cost_own_prices"
@@ -54,7 +54,7 @@ def draw_own_prices(plan: Plan, document: Document, words: Words) -> None:
                 text = words.html(
                     f"cost.own.problem.{problem}",
                     n=position,
-                    given=f"{given:,.10g}" if given is not None else DASH,
+                    given=as_typed(given) if given is not None else DASH,
                 )
                 st.html(f'<div class="msg {tone}" role="alert">{text}</div>')
         with st.container(key="quiet_add_price"):

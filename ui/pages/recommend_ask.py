@@ -15,7 +15,7 @@ from ui.answers import tables
 from ui.catalog import gpu_labels
 from ui.counts import exact_count, read_count
 from ui.document import Document
-from ui.numbers import whole
+from ui.numbers import as_typed, whole
 from ui.recommend.ask import Ask, Kind, cards_of
 from ui.recommend.serving import FORMATS, ServingAsk
 from ui.words import Safe, Words
@@ -55,8 +55,9 @@ class Checks:
             return
         ends = {"low": f"{low:,g}", "high": "" if high is None else whole(round(high))}
         allowed = self.words(f"recommend.ask.{'from' if high is None else 'between'}", **ends)
-        shown = f"{given:,.10g}"
-        self.wrong.append(self.words.html("recommend.ask.wrong", field=label, given=shown, allowed=allowed))
+        self.wrong.append(
+            self.words.html("recommend.ask.wrong", field=label, given=as_typed(given), allowed=allowed)
+        )
 
     def kept(self, key: str, ask: Asked) -> Asked:
         """The form's question; the newest one without a wrong number where it has any, which is said below it."""

@@ -139,7 +139,7 @@ def test_a_term_out_of_range_is_said_and_no_line_is_drawn() -> None:
     page = opened()
     page.number_input(key="buy_term_resale_percent").set_value(130.0)
     text = html(checked(page.run()))
-    assert "Resale at the end, %: 0 to 100." in text
+    assert "Resale at the end, %: 130; allowed: 0 to 100." in text
     assert set(charts(page)) == {"buy_classes"}
 
 
