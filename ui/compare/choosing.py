@@ -107,7 +107,8 @@ class Chooser:
 
 def draw_chooser(chooser: Chooser, words: Words) -> None:
     """A menu under each cell of the strip, and buttons that move scenarios between them."""
-    first, *others = st.columns(3, gap="small")
+    with st.container(key="compare_choose"):
+        first, *others = st.columns(3, gap="small")
     with first:
         st.html(f'<div class="p m">{words.html("compare.choose.a")}</div>')
         with st.container(horizontal=True, gap="small", key="quiet_keep"):

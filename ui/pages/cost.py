@@ -173,6 +173,7 @@ def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: d
         height=ROW_HEIGHT * (min(len(shown), MOST_ROWS_SEEN) + 1) + 3,
         key="cost_offers",
         alt=words("cost.list.alt", n=len(shown)),
+        placeholder=DASH,
         column_config={name: _column(name, words) for name in listing.COLUMNS},
     )
     st.download_button(

@@ -111,9 +111,7 @@ def _without_result(frame: Frame, view: View) -> None:
         with st.container(gap="xsmall", key="measure_do"):
             draw_do(view, copy, words)
             draw_elsewhere()
-            _open_report(words)
-            snapshots.draw_open(words)
-            _terminal(words)
+    _foot_row(words)
     draw_kept(words)
     st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
 

@@ -13,7 +13,7 @@ from planner.search.types import Choice
 from ui import parts
 from ui.answers import tables
 from ui.cost.refreshed import refreshed
-from ui.numbers import whole
+from ui.numbers import DASH, whole
 from ui.pages.frame import Frame
 from ui.pages.head import draw_verdict
 from ui.state import load
@@ -122,6 +122,7 @@ def draw_list(
         height=ROW_HEIGHT * (min(rows, MOST_ROWS_SEEN) + 1) + 3,
         key=key,
         alt=words("recommend.list.alt", n=rows),
+        placeholder=DASH,
         column_config=config,
         **more,
     )
