@@ -11,7 +11,8 @@ from ui.document import Document, put
 from ui.inputs import checkpoint
 from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
-from ui.pictures import draw_beforehand, fitted, pipeline_labels
+from ui.inputs.pictures import draw_beforehand
+from ui.pictures import fitted, pipeline_labels
 from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui.document import Document
+from ui.document import Document, get
 from ui.inputs.desk import Desk
 from ui.pictures import fitted
 from ui.state import bind, stash
@@ -26,4 +26,5 @@ def draw(desk: Desk) -> None:
 
 
 def _write(document: Document, task: Any) -> Document:
-    return fitted(with_task(document, task, stash()))
+    serves = get(document, "task") == "serve"
+    return fitted(with_task(document, task, stash()), sized=serves != (task == "serve"))

@@ -7,8 +7,9 @@ import streamlit as st
 from planner.model.spec import Latents
 from ui.inputs import requests
 from ui.inputs.desk import Desk
+from ui.inputs.pictures import draw_note, draw_number, draw_size
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
-from ui.pictures import draw_note, draw_number, draw_size, latents_of
+from ui.pictures import latents_of
 
 WEIGHT_FORMATS: Final = (
     *("bf16", "fp16", "fp8", "int8", "awq4", "gptq4", "gptq8", "nf4", "mxfp4", "nvfp4"),

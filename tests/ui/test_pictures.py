@@ -1,0 +1,53 @@
+"""Choosing a diffusion pipeline in the form."""
+
+import pytest
+
+from planner.document import get
+from ui.answers import answer
+from ui.document import Document
+from ui.pictures import TARGETS, described, fitted, latents_of_id, pipeline_labels, side_of, tokens_of
+
+FLUX = "black-forest-labs/FLUX.1-dev"
+DIVIDED: Document = {
+    "version": 1,
+    "task": "lora",
+    "model": {"id": FLUX},
+    "hardware": {"devices": [{"gpu": "h100-sxm-80gb", "count": 4}]},
+    "runtime": {"name": "megatron_lm"},
+    "training": {"sequence_length": 8192, "kernels": ["rope"]},
+    "parallel": {"tensor": 2, "pipeline": 2, "pipeline_layers": [16, 16], "sharding": "zero1"},
+    "adapter": {"rank": 8, "targets": ["q_proj", "v_proj"]},
+}
+
+
+def test_thirteen_pipelines_can_be_chosen() -> None:
+    assert len(described()) == 13
+    assert pipeline_labels("en")[FLUX] == "FLUX.1-dev, 16.9\N{NO-BREAK SPACE}B, diffusion"
+
+
+def test_what_a_pipeline_cannot_be_asked_is_taken_out() -> None:
+    changed = fitted(DIVIDED)
+    assert get(changed, "runtime") == {"name": "generic"}
+    assert get(changed, "parallel") == {"sharding": "zero1"}
+    assert get(changed, "adapter.targets") == TARGETS
+    assert get(changed, "training") == {"sequence_length": 4608}
+    assert not answer(changed).errors
+
+
+def test_a_size_that_was_chosen_stays_from_task_to_task() -> None:
+    assert get(fitted(DIVIDED, sized=False), "training.sequence_length") == 8192
+
+
+def test_other_models_are_left_alone() -> None:
+    other = {**DIVIDED, "model": {"id": "meta-llama/Llama-3.1-8B"}}
+    assert fitted(other) == other
+
+
+@pytest.mark.parametrize(
+    "model_id", [FLUX, "Wan-AI/Wan2.1-T2V-1.3B", "Lightricks/LTX-Video", "Qwen/Qwen-Image"]
+)
+@pytest.mark.parametrize("side", [512, 1024, 2048])
+def test_a_side_comes_back_from_its_tokens(model_id: str, side: int) -> None:
+    latents = latents_of_id(model_id)
+    assert latents is not None
+    assert side_of(latents, tokens_of(latents, side)) == side
