@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from planner.hardware import Gpu, Node, Tables
-from planner.scenario import Links
+from planner.scenario import Hardware, Links
 from planner.units import GB
 
 PCIE_BYTES_PER_S: Final = {3: 16 * GB, 4: 32 * GB, 5: 64 * GB, 6: 128 * GB}
@@ -114,6 +114,24 @@ def joins(gpu: Gpu, per_machine: int, links: Links, tables: Tables) -> bool:
     node = node_of(gpu, tables)
     part = has_fabric(gpu) and node is not None and per_machine < node.gpus_per_node
     return not part and network(links, per_machine, node) is not None
+
+
+def group_link(gpu: Gpu, hardware: Hardware, ranks: int, tables: Tables) -> tuple[float | None, bool]:
+    """The rate of a tensor-parallel group, and whether it spans machines.
+
+    Where the question does not tell how many cards a machine has, those with a fabric sit in the table's server, others
+    all in one. A ring between machines uses the network cards of all its ranks in one, up to the rate inside.
+    """
+    node, (peer, _) = node_of(gpu, tables), peer_link(gpu, hardware.links)
+    usual = node.gpus_per_node if node is not None and has_fabric(gpu) else hardware.num_devices
+    chassis = hardware.devices_per_node or usual
+    local = fast_domain(gpu, chassis, node)
+    if ranks <= local:
+        return peer, False
+    each = network(hardware.links, chassis, node)
+    if each is None:
+        return None, True
+    return each if local == 1 else min(each * local, peer or float("inf")), True
 
 
 def all_reduce_s(amount_bytes: float, ranks: int, rate: float) -> float:

@@ -124,8 +124,8 @@ class Server:
         gpus: Their cards.
         shapes: Their distinct layers with counts, in stage order.
         loads: Load of every layer by identity.
-        peer: Card-to-card rate.
-        is_fabric: Whether that is a fabric.
+        peer: Card-to-card rate of a tensor-parallel group; that of its machines' network where it spans several.
+        spans: Whether it does.
     """
 
     scenario: Scenario
@@ -135,7 +135,7 @@ class Server:
     layers: tuple[tuple[Layer, ...], ...]
     loads: dict[int, fl.LayerLoad]
     peer: float | None
-    is_fabric: bool
+    spans: bool
 
     @property
     def tensor(self) -> int:
@@ -154,7 +154,8 @@ def server_of(plan: Plan, tables: Tables) -> Server:
     stages = {device.stage: device for device in reversed(plan.devices)}
     devices = tuple(stages[key] for key in sorted(stages))
     gpus = tuple(gpu_at(d.indices[0], plan.resolved.hardware, tables) for d in devices)
-    peer, is_fabric = ln.peer_link(gpus[0], plan.resolved.hardware.links)
+    hardware, tensor = plan.resolved.hardware, plan.resolved.parallel.tensor
+    peer, spans = ln.group_link(gpus[0], hardware, tensor, tables)
     return Server(
         scenario=plan.resolved,
         model=model,
@@ -163,7 +164,7 @@ def server_of(plan: Plan, tables: Tables) -> Server:
         layers=tuple(model.layers[d.layers[0] : d.layers[1]] or model.layers for d in devices),
         loads={id(layer): fl.layer_load(layer, model.hidden_size) for layer in model.layers},
         peer=peer,
-        is_fabric=is_fabric,
+        spans=spans,
     )
 
 
@@ -180,7 +181,8 @@ def missing(server: Server, *, prefill: bool) -> tuple[Unknown, ...]:
     if reads_host(server.scenario, server.model):
         found.append(Unknown(code="no_host_memory_rate", gpu_id=server.gpus[0].id))
     if server.tensor > 1 and server.peer is None:
-        found.append(Unknown(code="no_peer_link", gpu_id=server.gpus[0].id))
+        code = "no_network_rate" if server.spans else "no_peer_link"
+        found.append(Unknown(code=code, gpu_id=server.gpus[0].id))
     return tuple(found)
 
 

@@ -1,8 +1,10 @@
 """Rates of links and times of collectives."""
 
+from dataclasses import replace
+
 import pytest
 
-from planner.scenario import Links
+from planner.scenario import Device, Hardware, Links
 from planner.throughput import links as ln
 from planner.units import GB
 from tests.planner.throughput.cases import TABLES
@@ -75,3 +77,25 @@ def test_parts_of_a_server_are_joined_by_what_the_question_tells_alone() -> None
     assert ln.joins(gpu, 8, Links(), TABLES)
     assert not ln.joins(gpu, 1, Links(), TABLES)
     assert ln.joins(gpu, 1, Links(inter_node_gbit=100), TABLES)
+
+
+def test_a_group_that_spans_machines_goes_at_their_network() -> None:
+    gpu, peer = TABLES.gpus["h100-sxm-80gb"], TABLES.gpus["h100-sxm-80gb"].interconnect_bytes_per_s
+    assert peer is not None
+
+    def hardware(count: int, per_node: int | None = None, gbit: float | None = None) -> Hardware:
+        return Hardware(
+            devices=(Device(gpu=gpu.id, count=count),),
+            devices_per_node=per_node,
+            links=Links(inter_node_gbit=gbit),
+        )
+
+    assert ln.group_link(gpu, hardware(8), 8, TABLES) == (peer, False)
+    rate, spans = ln.group_link(gpu, hardware(16, gbit=800), 16, TABLES)
+    assert spans
+    assert rate == pytest.approx(100 * GB)
+    assert ln.group_link(gpu, hardware(8, per_node=1, gbit=100), 8, TABLES) == (12.5 * GB, True)
+    own = TABLES.gpus["rtx-3090-24gb"]
+    assert ln.group_link(own, hardware(8), 8, TABLES) == (own.pcie_bytes_per_s, False)
+    bare = replace(gpu, arch=None, id="nowhere")
+    assert ln.group_link(bare, hardware(8, per_node=4), 8, TABLES) == (None, True)
