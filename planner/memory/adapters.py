@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from planner.memory.inventory import Division, Tensor, distinct
+from planner.memory.inventory import Division, Tensor
 from planner.model.spec import Layer, Linear, ModelSpec, Part, Split
 from planner.scenario import Adapter
 from planner.units import ceil_div
@@ -110,29 +110,6 @@ def head_is_target(model: ModelSpec, adapter: Adapter) -> bool:
     """Whether the output matrix gets an adapter (`all_linear` leaves it out, as PEFT does)."""
     head = model.head
     return head is not None and any(t == head.name or t in HEAD_NAMES for t in targets_of(adapter))
-
-
-def adapter_linears(model: ModelSpec, adapter: Adapter) -> list[Linear]:
-    """Every matrix that gets an adapter, layer by layer, the head last."""
-    by_layer = {
-        id(layer): layer_sites(layer, adapter)
-        for layer, _ in distinct((*model.layers, *model.encoder_layers))
-    }
-    found = [site for layer in (*model.encoder_layers, *model.layers) for site in by_layer[id(layer)]]
-    if model.head is not None and head_is_target(model, adapter):
-        found.append(model.head)
-    return found
-
-
-def unknown_targets(model: ModelSpec, adapter: Adapter) -> tuple[str, ...]:
-    """Target names that no matrix of the model answers to."""
-    layers = [layer for layer, _ in distinct((*model.layers, *model.encoder_layers))]
-    missing = []
-    for target in targets_of(adapter):
-        alone = adapter.model_copy(update={"targets": (target,)})
-        if not any(layer_sites(layer, alone) for layer in layers) and not head_is_target(model, alone):
-            missing.append(target)
-    return tuple(missing)
 
 
 def site_tensors(site: Linear, adapter: Adapter, division: Division, count: int) -> Iterator[Tensor]:

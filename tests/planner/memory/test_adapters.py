@@ -1,12 +1,13 @@
 """Adapters: which matrices they find, and what they add."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from planner.memory.adapters import adapter_linears, unknown_targets
+from planner.memory.adapters import head_is_target, layer_sites
 from planner.memory.formats import nf4_double_scale_bytes, nf4_scale_bytes
 from planner.model import ModelSpec, model_from_config
+from planner.model.spec import Linear
 from planner.scenario import Adapter
 from planner.training.ledgers import trainable_params
 from tests.planner.training import cases
@@ -25,8 +26,15 @@ def spec(config: dict[str, Any]) -> ModelSpec:
     return model_from_config(config)
 
 
+def adapted(config: dict[str, Any], targets: tuple[str, ...] | Literal["all_linear"]) -> list[Linear]:
+    """Every matrix that gets an adapter, layer by layer, the head last."""
+    model, adapter = spec(config), Adapter(targets=targets)
+    found = [site for layer in model.layers for site in layer_sites(layer, adapter)]
+    return [*found, model.head] if model.head is not None and head_is_target(model, adapter) else found
+
+
 def names(config: dict[str, Any], *targets: str) -> set[str]:
-    return {linear.name for linear in adapter_linears(spec(config), Adapter(targets=targets))}
+    return {linear.name for linear in adapted(config, targets)}
 
 
 def trained(config: dict[str, Any], **adapter: Any) -> int:
@@ -40,7 +48,7 @@ def test_targets_by_name() -> None:
 
 
 def test_all_linear_is_every_matrix_but_the_head() -> None:
-    found = adapter_linears(spec(cases.TINY), Adapter(targets="all_linear"))
+    found = adapted(cases.TINY, "all_linear")
     assert len(found) == 4 * 7
     assert "lm_head" not in {linear.name for linear in found}
 
@@ -52,7 +60,7 @@ def test_the_head_by_its_own_name() -> None:
 def test_a_runtimes_own_names_find_the_models() -> None:
     assert names(cases.TINY, "c_attn") == {"qkv"}
     assert names(cases.TINY, "output_proj") == {"o_proj"}
-    fused = adapter_linears(spec(NEOX), Adapter(targets=("q_proj",)))[0]
+    fused = adapted(NEOX, ("q_proj",))[0]
     assert (fused.in_features, fused.out_features) == (512, 512)
 
 
@@ -60,11 +68,6 @@ def test_qwens_first_names() -> None:
     assert names(cases.TINY, "c_attn", "c_proj", "w1", "w2") == {
         "qkv", "o_proj", "down_proj", "up_proj", "gate_proj",
     }  # fmt: skip
-
-
-def test_unknown_targets_are_named() -> None:
-    assert unknown_targets(spec(cases.TINY), Adapter(targets=("q_proj", "nonsense"))) == ("nonsense",)
-    assert unknown_targets(spec(cases.TINY), Adapter(targets="all_linear")) == ()
 
 
 def test_lora_is_rank_times_both_sides() -> None:

@@ -206,6 +206,13 @@ def test_an_adapter_without_targets_is_an_error() -> None:
     assert "q_proj" in str(dict(issue.params)["allowed"])
 
 
+def test_a_target_that_the_model_lacks_is_named_beside_those_it_has() -> None:
+    issue = found(task="lora", adapter={"targets": ["q_proj", "q_porj"]})["adapter_target_unknown"]
+    assert (issue.field, issue.severity) == ("adapter.targets.1", Severity.WARNING)
+    assert dict(issue.params) == {"given": "q_porj", "closest": "q_proj"}
+    assert "adapter_target_unknown" not in found(task="lora", adapter={"targets": "all_linear"})
+
+
 @pytest.mark.parametrize("target", ["query", "key", "value", "dense"])
 def test_bert_answers_to_its_own_names(target: str) -> None:
     asked = {"task": "lora", "model": BERT, "training__sequence_length": 128}
