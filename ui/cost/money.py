@@ -35,7 +35,7 @@ def day(text: str, words: Words) -> str:
     """An ISO date or prefix as people write it; what is not told is left out."""
     year, *rest = text.split("-")
     if not rest:
-        return year
+        return words("cost.date.year", year=year)
     month = words(f"cost.month.m{rest[0]}")
     if len(rest) == 1:
         return words("cost.date.month", month=month, year=year)
