@@ -300,3 +300,20 @@ def test_a_number_out_of_range_is_named_and_the_answer_marked_as_an_earlier_one(
     typed = next(each for each in page.number_input if str(each.key).startswith(field))
     checked(typed.set_value(256).run())
     assert "was given; allowed" not in html(page)
+
+
+def test_a_number_of_own_cards_out_of_range_leaves_the_last_servers_marked() -> None:
+    served: Document = {
+        **{key: QUESTION[key] for key in ("version", "model", "hardware")},
+        "task": "serve",
+        "runtime": {"name": "vllm"},
+        "serving": {"max_model_len": 8192},
+        "workload": {"concurrency": 8, "prompt_tokens": 512, "output_tokens": 128},
+    }
+    page = opened(served)
+    checked(page.segmented_control(key="rec_kind").set_value("own").run())
+    first = headline(page)
+    typed = next(each for each in page.number_input if str(each.key).startswith("rec_owned"))
+    checked(typed.set_value(0).run())
+    assert "how many: 0 was given; allowed: 1 to 4,096." in html(page)
+    assert headline(page) == first
