@@ -17,16 +17,6 @@ def ddp_bucket_bytes(params: int, e: int) -> int:
     return params * e
 
 
-def gathered_bytes(root: int, unit: int, units: int, e: int) -> int:
-    """FSDP: the root unit and the units alive at once (the current one and the prefetched one)."""
-    return (root + units * unit) * e
-
-
-def unit_gradient_bytes(unit: int, e: int) -> int:
-    """FSDP: whole gradients of one unit before reduce-scatter."""
-    return unit * e
-
-
 def zero3_live_params(params: int) -> int:
     """ZeRO-3 keeps gathered what is used again within the reuse distance, and prefetches one bucket more."""
     return min(params, ZERO3_LIVE + ZERO3_PREFETCH)

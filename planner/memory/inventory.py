@@ -1,10 +1,10 @@
 """The tensors one device holds, by shape: what is counted for weights, gradients and optimizer states."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from planner.model.distinct import distinct
 from planner.model.spec import Layer, Linear, ModelSpec, Part, Split
 from planner.placement import Share
 from planner.units import ceil_div, round_up
@@ -69,15 +69,6 @@ class Division:
     expert_tensor: int = 1
     vocab_multiple: int = 1
     copies_tied_head: bool = False
-
-
-def distinct(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
-    """Layers that are not the same object, with how often each occurs, in order of first appearance."""
-    if not layers:
-        return []
-    counts = Counter(map(id, layers))
-    first = dict(zip(map(id, layers), layers, strict=True))
-    return [(first[key], count) for key, count in counts.items()]
 
 
 def vocab_rows(vocab: int, division: Division) -> int:

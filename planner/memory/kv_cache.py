@@ -1,9 +1,9 @@
 """What one token, and one sequence, adds to the caches of a layer."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from planner.model.distinct import distinct
 from planner.model.spec import Attention, AttentionKind, Layer, ModelSpec, Structure
 from planner.units import ceil_div
 
@@ -117,13 +117,6 @@ def expanded_mla_shape(layer: Layer, tensor: int) -> CacheShape:
     return CacheShape(kind=AttentionKind.FULL, key=heads * shape.head_dim, value=heads * shape.v_head_dim)
 
 
-def counted(layers: tuple[Layer, ...]) -> list[tuple[Layer, int]]:
-    """Distinct layer objects with how often each stands in the list (a model shares equal layers)."""
-    times = Counter(map(id, layers))
-    by_id = dict(zip(map(id, layers), layers, strict=True))
-    return [(by_id[key], count) for key, count in times.items()]
-
-
 def model_shapes(
     model: ModelSpec, layers: tuple[Layer, ...], tensor: int, *, expand_mla: bool = False
 ) -> dict[CacheShape, int]:
@@ -138,7 +131,7 @@ def shapes_by_count(
 ) -> dict[CacheShape, int]:
     """Distinct cache shapes of some layers with how many layers have them, empty caches left out."""
     counts: dict[CacheShape, int] = {}
-    for layer, times in counted(layers):
+    for layer, times in distinct(layers):
         mla = layer.attention.kind is AttentionKind.MLA
         expanded = mla and expand_mla
         shapes = (expanded_mla_shape(layer, tensor),) if expanded else cache_shapes(layer, tensor)

@@ -3,8 +3,9 @@
 from typing import Final
 
 from planner.memory import activations as act
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.layer_adapters import copies_output, kept_inputs
-from planner.memory.layer_view import RECURRENT, RUNS_TRANSFORMERS, View
+from planner.memory.layer_view import RUNS_TRANSFORMERS, View
 from planner.memory.terms import Terms, add
 from planner.model.spec import AttentionKind, ModelSpec, Part
 from planner.training.setup import Setup
@@ -50,7 +51,7 @@ def attention(view: View, *, eager: bool) -> list[Terms]:
     parts = [kept_inputs(view, "h", first, sites, view.norm_output_bytes), attention_core(view, eager=eager)]
     if view.setup.adapter is not None or eager or copies_output(view):
         parts.append(kept_inputs(view, "o", outs, out_sites, e))
-    if (fuses or len(reads) == 1) and shape.kind not in RECURRENT and shape.kind is not AttentionKind.MLA:
+    if (fuses or len(reads) == 1) and shape.kind not in STATEFUL and shape.kind is not AttentionKind.MLA:
         rotary = model.position_embedding == "rope"
         copied = eager and view.setup.batch > 1
         parts.append(
@@ -76,7 +77,7 @@ def _latent_values(view: View) -> Terms:
 def attention_core(view: View, *, eager: bool) -> Terms:
     """What the attention itself keeps between its matrices, scores apart."""
     shape, e, setup = view.layer.attention, view.setup.compute_bytes, view.setup
-    if shape.kind in RECURRENT:
+    if shape.kind in STATEFUL:
         return {"w": 2 * e, "o": e}
     repeats = shape.num_kv_heads != shape.num_heads and shape.kind is not AttentionKind.MLA
     if eager and shape.num_kv_heads == 1 and setup.batch == 1:

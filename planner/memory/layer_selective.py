@@ -1,8 +1,9 @@
 """What selective checkpointing leaves of a layer until its backward pass."""
 
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.layer_adapters import copies_output, shares_output
 from planner.memory.layer_attention import attention_core
-from planner.memory.layer_view import RECURRENT, View
+from planner.memory.layer_view import View
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import Part, Split
 from planner.units import ceil_div
@@ -20,7 +21,7 @@ def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | 
     if share < 1:
         stored: Terms = {view.residual: view.setup.residual_bytes}
         return add(scaled(total, share), scaled(stored, 1 - share))
-    if view.layer.attention.kind in RECURRENT:
+    if view.layer.attention.kind in STATEFUL:
         return None
     match view.setup.training.checkpointing:
         case "selective_attention":

@@ -6,12 +6,12 @@ from typing import Final
 
 from planner.memory import activations as act
 from planner.memory.adapters import adapter_rank, role_of
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.terms import PerToken, Terms, summed
 from planner.model.spec import AttentionKind, Layer, Linear, ModelSpec, Part, Split
 from planner.training.setup import Setup
 from planner.units import ceil_div
 
-RECURRENT: Final = frozenset({AttentionKind.LINEAR, AttentionKind.STATE_SPACE, AttentionKind.CONVOLUTION})
 RUNS_TRANSFORMERS: Final = frozenset({"generic", "hf_trainer", "transformers", "deepspeed", "unsloth"})
 """Runtimes that run transformers' classes, with their operators one by one where others have kernels."""
 FUSES_QKV: Final = frozenset({"litgpt"})
@@ -138,7 +138,7 @@ class View:
         PyTorch's `sdp_utils.cpp`; flash and cuDNN are 16-bit), so that sdpa falls back to its composed form.
         """
         setup, shape = self.setup, self.layer.attention
-        if shape.kind in RECURRENT:
+        if shape.kind in STATEFUL:
             return False
         if setup.training.attention == "eager":
             return True
@@ -151,7 +151,7 @@ class View:
     @property
     def fuses_qkv(self) -> bool:
         """Whether one matrix makes query, key and value, and one adapter acts on it."""
-        return self.setup.runtime in FUSES_QKV and self.layer.attention.kind not in RECURRENT
+        return self.setup.runtime in FUSES_QKV and self.layer.attention.kind not in STATEFUL
 
 
 def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:

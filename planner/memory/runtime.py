@@ -50,12 +50,9 @@ class SlackFracs:
 
 
 def cublas_workspace_bytes(gpu: Gpu) -> int:
-    """One workspace: `:4096:2:16:8` (8.125 MiB), 32 MiB on Hopper and later. PyTorch `CUDABlas.cpp`."""
-    if (
-        gpu.compute_capability is not None
-        and gpu.compute_capability >= (9, 0)
-        and gpu.compute_capability < (12, 0)
-    ):
+    """One workspace: `:4096:2:16:8` (8.125 MiB); 32 MiB on server cards from Hopper on. PyTorch `CUDABlas.cpp`."""
+    capability = gpu.compute_capability
+    if capability is not None and (9, 0) <= capability < (12, 0):
         return 32 * MIB
     return (2 * 4096 + 8 * 16) * KIB
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from planner.memory.kv_cache import counted
+from planner.model.distinct import distinct
 from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
 from planner.placement import Share
 from planner.units import ceil_div
@@ -24,7 +24,7 @@ class ForwardWidth:
 
 def forward_width(share: Share, model: ModelSpec) -> ForwardWidth:
     """The widest layer of a share."""
-    widths = [layer_width(layer, model.hidden_size, share.tensor) for layer, _ in counted(share.layers)]
+    widths = [layer_width(layer, model.hidden_size, share.tensor) for layer, _ in distinct(share.layers)]
     return ForwardWidth(inner=max(widths, default=0), hidden=model.hidden_size)
 
 
@@ -80,7 +80,7 @@ def expert_workspace_width(share: Share, model: ModelSpec, each: int | None = No
         each: Ranks that divide one expert, if other than tensor parallelism.
     """
     widths = [0]
-    for layer, _ in counted(share.layers):
+    for layer, _ in distinct(share.layers):
         mlp = layer.mlp
         if mlp.kind is MlpKind.MOE:
             inner = ceil_div(mlp.intermediate_size, each or share.tensor)

@@ -4,7 +4,7 @@ from typing import Final
 
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Symbol
-from planner.memory.kv_cache import STATEFUL, CacheShape, counted, kv_heads_on_rank
+from planner.memory.kv_cache import STATEFUL, CacheShape, kv_heads_on_rank
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, version_of, workload_tokens
@@ -19,6 +19,7 @@ from planner.memory.serving_vllm import (
     kv_formats,
     weight_entries,
 )
+from planner.model.distinct import distinct
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Scenario
@@ -175,7 +176,7 @@ def cross_entries(share: Share, scenario: Scenario, model: ModelSpec, asked: Dem
     key, value = kv_formats(scenario)
     prompt = (scenario.workload.prompt_tokens if scenario.workload else None) or asked.context_tokens
     entries = []
-    for layer, count in counted(share.layers):
+    for layer, count in distinct(share.layers):
         cross = layer.cross_attention
         if cross is not None:
             heads = kv_heads_on_rank(cross.num_kv_heads, share.tensor)

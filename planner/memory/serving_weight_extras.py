@@ -3,12 +3,13 @@
 from typing import Final
 
 from planner.ledger import Category, Entry, Symbol
-from planner.memory.kv_cache import STATEFUL, counted
+from planner.memory.kv_cache import STATEFUL
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_entry import RUNNING, entry
 from planner.memory.serving_stored import DRAFT, held_safetensors, stored_bytes
 from planner.memory.serving_weights import divided_bias, divided_weights, expert_split, expert_weights
 from planner.memory.weight_formats import WeightFormat, config_value
+from planner.model.distinct import distinct
 from planner.model.spec import AttentionKind, Layer, ModelSpec, Part, Split
 from planner.placement import Share
 from planner.scenario import Parallel, Scenario
@@ -129,7 +130,7 @@ def absorbed_entries(share: Share, scenario: Scenario, width_bytes: int) -> list
     if since is None or version_of(scenario) < since:
         return []
     elements = 0
-    for layer, times in counted(share.layers):
+    for layer, times in distinct(share.layers):
         shape = layer.attention
         if shape.kind is AttentionKind.MLA:
             heads = -(-shape.num_heads // share.tensor)
@@ -154,7 +155,7 @@ def swizzled_entries(share: Share, kind: WeightFormat, parallel: Parallel) -> li
     step = kind.expert_pads[1]
     lists, each = expert_split(parallel, share.tensor)
     scales = biases = 0
-    for layer, times in counted(share.layers):
+    for layer, times in distinct(share.layers):
         for linear in layer.linears:
             if linear.part is not Part.EXPERTS:
                 continue
@@ -215,7 +216,7 @@ def slack_entries(share: Share, kind: WeightFormat, *, whole: bool = False) -> l
     """
     kept = STEP if whole else KEPT
     tails: dict[int, int] = {}
-    for layer, times in counted(share.layers):
+    for layer, times in distinct(share.layers):
         for size in merged_sizes(layer, share.tensor, kind):
             tail = round_up(size, STEP) - size
             if size >= LARGE and 0 < tail <= kept:

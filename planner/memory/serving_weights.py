@@ -5,9 +5,9 @@ from math import ceil
 from typing import Final
 
 from planner.ledger import Category, Entry
-from planner.memory.kv_cache import counted
 from planner.memory.serving_entry import LOADED, entry
 from planner.memory.weight_formats import FORMATS, WeightFormat, config_value
+from planner.model.distinct import distinct
 from planner.model.spec import AttentionKind, Block, Layer, Linear, ModelSpec, Part, Split
 from planner.placement import Share
 from planner.scenario import Parallel
@@ -249,9 +249,9 @@ def engine_elements(
         return base if linear.quantizable and not (base.experts_only and model.has_experts) else plain
 
     elements: Elements = {}
-    for layer, times in counted(share.layers):
+    for layer, times in distinct(share.layers):
         layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
-    for layer, times in counted(share.encoder_layers):
+    for layer, times in distinct(share.encoder_layers):
         layer_elements(elements, layer, times, format_of, plain, parallel, share.tensor, wide)
     edge_elements(elements, share, model, plain, base, wide)
     return elements

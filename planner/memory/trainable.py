@@ -11,7 +11,8 @@ from planner.memory.adapters import (
     prompt_tensors,
     site_tensors,
 )
-from planner.memory.inventory import Division, Tensor, distinct, vocab_rows
+from planner.memory.inventory import Division, Tensor, vocab_rows
+from planner.model.distinct import distinct
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.scenario import Adapter

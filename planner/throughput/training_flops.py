@@ -1,12 +1,13 @@
 """Operations and memory traffic of a training step on one card, by layer."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Gpu
-from planner.model.spec import Layer, ModelSpec
+from planner.model.distinct import distinct
+from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.throughput import flops as fl
 from planner.training.setup import Setup
@@ -144,7 +145,7 @@ def stage_load(
     full = low = attention = moved = experts = 0.0
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
-    for layer, count in counted_layers((*share.layers, *share.encoder_layers)):
+    for layer, count in distinct((*share.layers, *share.encoder_layers)):
         load = loads[id(layer)]
         products = fl.matrix_flops(tokens, load.weights + load.expert_weights) / t * count * passes.dense
         low, full = (low + products, full) if is_low else (low, full + products)
@@ -186,16 +187,6 @@ def _score_bytes(setup: Setup, heads: float, attention_passes: float) -> float:
 
 def _stream_ranks(setup: Setup, tensor: int) -> int:
     return tensor if setup.parallel.sequence else 1
-
-
-def counted_layers(layers: Sequence[Layer]) -> list[tuple[Layer, int]]:
-    """Distinct layers with how often each stands in the list."""
-    counts: dict[int, int] = {}
-    first: dict[int, Layer] = {}
-    for layer in layers:
-        counts[id(layer)] = counts.get(id(layer), 0) + 1
-        first.setdefault(id(layer), layer)
-    return [(layer, counts[key]) for key, layer in first.items()]
 
 
 def _dequantized(setup: Setup, weights: float) -> float:

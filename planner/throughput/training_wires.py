@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Tables
+from planner.model.distinct import distinct
 from planner.placement import Share
 from planner.plan_types import Plan
 from planner.throughput import links as ln
-from planner.throughput.training_flops import counted_layers, passes_of
+from planner.throughput.training_flops import passes_of
 from planner.throughput.types import Unknown
 from planner.training.setup import Setup
 
@@ -133,7 +134,7 @@ class Wires:
         local = max(1, self.per_node // stride)
         nodes = max(1.0, ranks / local)
         rate, kind = (self.peer or 1.0, self.kind) if nodes == 1 else (self.net or 1.0, "network")
-        for layer, count in counted_layers(self.share.layers):
+        for layer, count in distinct(self.share.layers):
             copies = min(layer.mlp.experts_per_token, nodes) if nodes > 1 else layer.mlp.experts_per_token
             amount = self.setup.tokens / self.share.tensor * self.model.hidden_size * self.setup.compute_bytes
             trips = count * 2 * passes_of(self.setup).visits * (copies > 0)
@@ -147,7 +148,7 @@ class Wires:
         if ranks == 1:
             return
         rate, kind = self.group(ranks, self.share.tensor)
-        for layer, count in counted_layers(self.share.layers):
+        for layer, count in distinct(self.share.layers):
             shape = layer.attention
             amount = self.setup.tokens * (shape.k_width + shape.v_width) * self.setup.compute_bytes * ranks
             trips = count * passes_of(self.setup).visits

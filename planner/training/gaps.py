@@ -1,7 +1,7 @@
 """What of a training scenario is not modelled yet: fields with a warning; the plan still gives the nearest figure."""
 
 from planner.memory.adapters import PROMPT_METHODS
-from planner.memory.layer_view import RECURRENT
+from planner.memory.kv_cache import STATEFUL
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
 from planner.training.loss import fuses_own_loss
@@ -86,7 +86,7 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
 
 def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
-    if any(layer.attention.kind in RECURRENT for layer in model.layers):
+    if any(layer.attention.kind in STATEFUL for layer in model.layers):
         gaps.append(("model", "recurrent_layers_approximated"))
     if model.structure not in {Structure.DECODER, Structure.DENOISER}:
         gaps.append(("model", "encoder_activations_approximated"))

@@ -9,11 +9,12 @@ from typing import Final
 from planner.diffusion.forms import denoiser_form
 from planner.ledger import Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
-from planner.memory.inventory import Place, Tensor, distinct, vocab_rows
+from planner.memory.inventory import Place, Tensor, vocab_rows
 from planner.memory.layer_forms import layer_form
 from planner.memory.layer_view import LayerForm
 from planner.memory.litgpt import litgpt_form, untouched_form, untouched_layers
 from planner.memory.megatron import megatron_form
+from planner.model.distinct import distinct
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.training.setup import Setup
