@@ -213,9 +213,11 @@ class Clock:
         return self._ways[key]
 
     def _state(self, index: int, data: int, per_node: int) -> tuple[Volume, Volume]:
-        key = int(self.facts.reducers[index]), data, per_node
+        variant = self.variants[index]
+        near = min(per_node, variant.tensor * variant.context * data)
+        key = int(self.facts.reducers[index]), data, near
         if key not in self._states:
-            self._states[key] = self._sender(index).states(data, per_node)
+            self._states[key] = self._sender(index).states(data, near)
         return self._states[key]
 
     def card(self, formats: int, gpu: Gpu) -> CardRates:
