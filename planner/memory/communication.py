@@ -22,6 +22,11 @@ def zero3_live_params(params: int) -> int:
     return min(params, ZERO3_LIVE + ZERO3_PREFETCH)
 
 
+def zero3_forward_params(params: int, largest: int) -> int:
+    """What is kept for its next use fills the limit, and a module that is needed is fetched beyond it."""
+    return min(params, ZERO3_LIVE + largest)
+
+
 def expert_exchange_bytes(tokens: int, routed_width: int, e: int) -> int:
     """All-to-all of routed tokens: what is sent and what is received, at balanced load."""
     return 2 * tokens * routed_width * e

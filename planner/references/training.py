@@ -175,7 +175,8 @@ REFERENCES: dict[str, Reference] = {
     ),
     "zero3_live": _source(
         "DeepSpeed configuration",
-        "stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size",
+        "stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size; `fetch_sub_module` takes "
+        "what a module needs, and only what is prefetched is held to the limit",
         "https://www.deepspeed.ai/docs/config-json/",
     ),
     "zero3_gather": _source(

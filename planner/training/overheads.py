@@ -1,6 +1,6 @@
 """Ledger entries around the model: communication buffers, workspaces, context, and what offload moves to the host."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.hardware import Tables
@@ -83,36 +83,36 @@ def _stage_buffers(step: Step) -> Entry:
 
 
 def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
+    """What is gathered: in the forward pass the output matrix comes on top, as what is needed is not held back."""
     setup, params, e = step.setup, total(tensors), step.setup.compute_bytes
-    live = comm.zero3_live_params(params)
-    entries = (
-        [
-            item(
-                Category.COMMUNICATION,
-                "gathered_layers",
-                live * e,
-                "min(P, 1050000000)*e",
-                {"P": params, "e": e},
-                "zero3_live",
-                phases=WORKING,
-            ),
+    entries: list[Entry] = []
+    if setup.shard_weights > 1:
+        head = max((tensor.parameter for tensor in tensors), default=0)
+        live, most = comm.zero3_live_params(params), comm.zero3_forward_params(params, head)
+        forward = f"min(P, {comm.ZERO3_LIVE} + W)*e", {"P": params, "W": head, "e": e}
+        others = f"min(P, {comm.ZERO3_LIVE + comm.ZERO3_PREFETCH})*e", {"P": params, "e": e}
+        entries = [
+            _gathered(most * e, *forward, frozenset({Phase.FORWARD})),
+            _gathered(live * e, *others, WORKING - {Phase.FORWARD}),
             *_prefetched(setup, params),
         ]
-        if setup.shard_weights > 1
-        else []
-    )
     return [*entries, bucket_entry(setup, ALWAYS if zero3_keeps_buffers(setup) else BACKWARD)]
+
+
+def _gathered(size: int, formula: str, symbols: Mapping[str, int | float], phases: frozenset[Phase]) -> Entry:
+    return item(
+        Category.COMMUNICATION, "gathered_layers", size, formula, symbols, "zero3_live", phases=phases
+    )
 
 
 def _prefetched(setup: Setup, params: int) -> list[Entry]:
     """What is gathered ahead comes as one buffer, ordered by rank, from which every parameter is put together.
 
-    In the backward pass too, unless all of the model stayed gathered.
+    It shows where all of the model stays gathered; else there is no more when the output matrix is.
     """
-    if not since(setup, BUFFERS_SINCE):
+    if not since(setup, BUFFERS_SINCE) or params > comm.ZERO3_LIVE:
         return []
-    e, held = setup.compute_bytes, min(params, comm.ZERO3_PREFETCH)
-    phases = {Phase.FORWARD} if params <= comm.ZERO3_LIVE else {Phase.FORWARD, Phase.BACKWARD}
+    e, held, phases = setup.compute_bytes, min(params, comm.ZERO3_PREFETCH), {Phase.FORWARD}
     formula, symbols = f"min(P, {comm.ZERO3_PREFETCH})*e", {"P": params, "e": e}
     name = "prefetched_layers"
     return [

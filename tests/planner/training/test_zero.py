@@ -83,6 +83,14 @@ def test_all_of_stage_three_is_gathered_where_it_is_small_with_the_buffer_it_cam
     assert phase_bytes(found, Phase.FORWARD) == pytest.approx(1_285_011_725, rel=0.005)
 
 
+def test_the_output_matrix_is_gathered_beyond_what_may_stay() -> None:
+    """Traced with limits of 10 million elements: 20 MB and the matrix, 8.2 MB of 8,000 entries or 16.4 of 16,000."""
+    found = ledger(cases.LLAMA_70B, 8, 3)
+    assert entry(found, "gathered_layers", Phase.FORWARD) == 2 * (1_000_000_000 + 128256 * 8192)
+    assert entry(found, "gathered_layers", Phase.BACKWARD) == 2 * 1_050_000_000
+    assert not entry(found, "prefetched_layers", Phase.FORWARD)
+
+
 def test_a_bucket_is_as_large_as_configured_however_little_is_trained() -> None:
     lora: dict[str, Any] = {"task": "lora", "adapter": {"method": "lora", "rank": 8}}
     for stage in (1, 2, 3):
