@@ -18,6 +18,7 @@ from planner.hardware import Tables
 from planner.issues import Issue, ScenarioError, Severity
 from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_row
 from planner.model.completed import left_out, model_of
+from planner.model.names import catalog_name, nearest_name
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving_gaps import not_modelled as serving_gaps
 from planner.training.gaps import not_modelled as training_gaps
@@ -98,7 +99,8 @@ def _with_allowed(issue: Issue) -> Issue:
 def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
     """The model a scenario names: built from its config if it has one, else from the catalog row of its id.
 
-    What a config lacks is taken from the row of the id beside it.
+    What a config lacks is taken from the row of the id beside it. A copy of a catalogued model, by its name, has the
+    shapes of that model; `check` says so.
 
     Raises:
         ScenarioError: No model, an id that the catalog lacks, or an architecture without closed forms.
@@ -110,6 +112,8 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
             return model_of(choice.config, choice.id, tables.models)
         if choice.id is not None and (choice.id in tables.models or choice.id in tables.pipelines):
             return _from_catalog(choice.id, tables)
+        if choice.id is not None and (made_from := catalog_name(choice.id, tuple(tables.models))):
+            return _from_catalog(made_from, tables)
         problem = _not_found(choice.id, tables)
     except UnknownArchitecture as refusal:
         problem = _refused(refusal, from_config=choice.config is not None)
@@ -119,7 +123,7 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
 def _not_found(model_id: str | None, tables: Tables) -> Issue:
     if model_id is None:
         return make("model_not_given", "model.id", allowed="id, config")
-    near = closest(model_id, (*tables.models, *tables.pipelines))
+    near = nearest_name(model_id, tuple(tables.models)) or closest(model_id, tables.pipelines)
     return make("model_id_unknown", "model.id", given=model_id[:80], closest=near)
 
 
@@ -167,7 +171,7 @@ def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tabl
         Errors first, then warnings, then notes; one issue for one code and field.
     """
     question = Question(asked=scenario, resolved=resolved, model=model, tables=tables)
-    found = [*gpu_issues(scenario, tables), *_model_issues(scenario, model)]
+    found = [*gpu_issues(scenario, tables), *_model_issues(scenario, model, tables)]
     for run in CHECKS:
         found.extend(run(question))
     gaps = training_gaps if resolved.is_training else serving_gaps
@@ -177,8 +181,11 @@ def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tabl
     return tuple(sorted(in_order, key=lambda issue: _ORDER[issue.severity]))
 
 
-def _model_issues(scenario: Scenario, model: ModelSpec) -> Iterator[Issue]:
-    field = "model.id" if scenario.model.config is None else "model.config"
+def _model_issues(scenario: Scenario, model: ModelSpec, tables: Tables) -> Iterator[Issue]:
+    field, given = "model.id" if scenario.model.config is None else "model.config", scenario.model.id
+    if scenario.model.config is None and given not in tables.models and given not in tables.pipelines:
+        taken = catalog_name(given or "", tuple(tables.models))
+        yield make("model_made_from", field, given=(given or "")[:80], taken=taken)
     for reason in model.approximate:
         yield make("model_approximate", field, reason=reason)
     if scenario.model.config is not None and (key := left_out(scenario.model.config, scenario.model.id)):

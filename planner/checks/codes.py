@@ -54,6 +54,7 @@ _MODEL = {
     "config_value_bad": _code(ERROR, "key", "model_type", "given", "allowed"),
     "config_feature_unsupported": _code(ERROR, "key", "model_type", "given", "lower_bound_params"),
     "config_completed": _code(NOTE, "key"),
+    "model_made_from": _code(NOTE, "given", "taken"),
     "draft_not_described": _code(ERROR, "given"),
     "draft_vocabulary": _code(WARNING, "given", "allowed"),
     "stored_not_loaded": _code(WARNING, "given", "allowed"),

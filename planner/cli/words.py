@@ -32,6 +32,10 @@ SENTENCES: Final = {
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
     ),
+    "model_made_from": (
+        "{given} is not in the catalog; by its name it is made from {taken}, whose shapes are taken. "
+        "Number format and context are as asked, not as in its files"
+    ),
     "config_completed": "{key} is not in the config; taken from the catalog's row of the same model",
     "draft_not_described": "no closed form for the draft: {given}",
     "draft_vocabulary": "the draft has {given} tokens in its vocabulary, the model {allowed}",

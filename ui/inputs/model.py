@@ -1,5 +1,6 @@
 """The model: from the catalogue, from its own files, or from a config.json."""
 
+import re
 from typing import Any, Final
 
 import streamlit as st
@@ -17,6 +18,7 @@ from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 
 OWN_CONFIG: Final = "config"
+ID: Final = re.compile(r"[^\s,\uff0c\u3001]{1,200}")
 
 
 def draw(desk: Desk) -> None:
@@ -35,7 +37,8 @@ def draw(desk: Desk) -> None:
         index=0 if isinstance(current, str) else None,
         format_func=lambda option: _own_label(desk) if option == OWN_CONFIG else labels.get(option, option),
         placeholder=words("model.none"),
-        key=bind("model_choice", current if isinstance(current, str) else None, _write, options),
+        accept_new_options=True,
+        key=bind("model_choice", current if isinstance(current, str) else None, _write),
     )
     desk.messages("model")
     with (
@@ -101,6 +104,7 @@ def _own_label(desk: Desk) -> str:
 
 
 def _write(document: Document, option: Any) -> Document:
-    if option is None or option == OWN_CONFIG:
+    """Take what was chosen, or an id that was typed; an old label, which a browser may still send, is neither."""
+    if option is None or option == OWN_CONFIG or not ID.fullmatch(str(option).strip()):
         return document
-    return fitted(put(document, "model", {"id": option}))
+    return fitted(put(document, "model", {"id": str(option).strip()}))
