@@ -16,18 +16,27 @@ QUICK = tuple(
     TinyLlama-1.1B-Chat-v1.0-plain-fp16-none-eager-fused-qv-16-standard-2-512-2
     gemma-2b-trainer-cast-fp16-attention-eager-momentum-qv-standard-2-2048-1
     Llama-3.1-70B-trainer-bf16-full-sdpa-sgd-nf4-fused_linear-2-4096-1
-    aya-23-8B-trainer-fp32-none-sdpa-sgd-whole-standard-4-1024-1
     Qwen2.5-7B-trainer-cast-bf16-reentrant-sdpa-foreach-qv-16-fused_linear-2-1024-1
+    """.split()  # noqa: SIM905  # a table of words
+)
+FURTHER = tuple(
+    """
+    aya-23-8B-trainer-fp32-none-sdpa-sgd-whole-standard-4-1024-1
     Phi-3-mini-4k-instruct-plain-fp32-attention-sdpa-fused-all-standard-2-1024-2
     phi-2-plain-bf16-none-flash-momentum-nf4_dq-fused_linear-4-1024-2
     """.split()  # noqa: SIM905  # a table of words
 )
 
 
-def test_small_steps_traced_here_have_the_peak_of_the_formulas_and_are_as_recorded() -> None:
+@pytest.mark.parametrize(
+    "names", [QUICK, pytest.param(FURTHER, marks=pytest.mark.long)], ids=["quick", "further"]
+)
+def test_small_steps_traced_here_have_the_peak_of_the_formulas_and_are_as_recorded(
+    names: tuple[str, ...],
+) -> None:
     tables, (records, libraries) = load_tables(), read_records()
-    found = list(traces(CASES[name] for name in QUICK))
-    assert len(found) == len(QUICK)
+    found = list(traces(CASES[name] for name in names))
+    assert len(found) == len(names)
     for case, trace in found:
         assert isinstance(trace, Traced), trace
         row = compare(case, trace, tables)
