@@ -1,6 +1,6 @@
 """The largest job that still fits, and a map of sizes: each from one sweep over the sizes in question."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -55,7 +55,12 @@ def _largest_sequence(question: _Question) -> int:
     plan = question.plan
     most = min(plan.model.max_position_embeddings or LONGEST_SEQUENCE, LONGEST_SEQUENCE)
     lengths = range(SEQUENCE_STEP, max(most, SEQUENCE_STEP) + 1, SEQUENCE_STEP)
-    found = _training(plan, (plan.resolved.training.micro_batch,), lengths)
+    batch = plan.resolved.training.micro_batch
+    if plan.model.latents is not None:
+        return SEQUENCE_STEP * _last_that_fits(
+            lengths, lambda length: _training(plan, (batch,), (length,)), plan
+        )
+    found = _training(plan, (batch,), lengths)
     return SEQUENCE_STEP * _leading(_fits(found, plan)[0])
 
 
@@ -68,6 +73,9 @@ def largest_micro_batch(document: Document, plan: Plan) -> int:
 def _largest_micro_batch(question: _Question) -> int:
     plan = question.plan
     sizes = range(1, LARGEST_BATCH + 1)
+    if plan.model.latents is not None:
+        length = plan.resolved.training.sequence_length
+        return _last_that_fits(sizes, lambda size: _training(plan, (size,), (length,)), plan)
     return _leading(_fits(_training(plan, sizes, (plan.resolved.training.sequence_length,)), plan)[:, 0])
 
 
@@ -159,6 +167,21 @@ def _fits(found: Sweep, plan: Plan) -> NDArray[np.bool_]:
     by_estimate: NDArray[np.bool_] = (found.verdicts != REFUSED) & (found.headroom_bytes >= 0)
     by_verdict: NDArray[np.bool_] = found.verdicts == SEVERITY.index(Verdict.FITS)
     return by_estimate if plan.verdict is Verdict.UNKNOWN else by_verdict
+
+
+def _last_that_fits(sizes: Sequence[int], found_at: Callable[[int], Sweep], plan: Plan) -> int:
+    """How many of the first fit, by halves: a denoiser's tokens are a picture's and a text's, no formula of one size.
+
+    A larger picture and a larger batch never need less.
+    """
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        if _fits(found_at(sizes[middle]), plan)[0, 0]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _leading(fits: NDArray[np.bool_]) -> int:
