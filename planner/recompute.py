@@ -2,7 +2,8 @@
 
 Two ways: a compiler that keeps at most a share of the activations (PyTorch's `activation_memory_budget`), and
 checkpoints of whole layers, k of them together so that one input in k is kept. A compiler's step is the plain one and
-the share of a forward pass that `planner.training.compile_budget` finds done again, at the time that full checkpointing takes for all.
+the share of a forward pass that `planner.training.compile_budget` finds done again, at the time that full
+checkpointing takes for all.
 """
 
 from collections.abc import Iterator
