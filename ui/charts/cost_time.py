@@ -30,6 +30,8 @@ HOUR_TICKS: Final = (0.1, 0.25, 0.5, 1, 2, 3, 6, 12)
 DAY_TICKS: Final = (1, 2, 4, 7, 14, 30, 60, 120, 365, 1000, 3650)
 TIME_TICKS: Final = (*(hour / HOURS for hour in HOUR_TICKS), *DAY_TICKS)
 MOST_TICKS: Final = 6
+ROOM_BELOW: Final = 1.4
+"""The axis begins so much lower that the label of the cheapest point stands above its end."""
 
 
 def cost_time(others: Sequence[Found], best: Sequence[Found], words: Words) -> Any:
@@ -48,7 +50,8 @@ def cost_time(others: Sequence[Found], best: Sequence[Found], words: Words) -> A
     _points(fig, others, words, on_line=False)
     _points(fig, best, words, on_line=True)
     times = _span([one.days or 0 for one in found] + [day for one in best for day in _ends(one)])
-    prices = _span([_y(one) for one in found])
+    lowest, highest = _span([_y(one) for one in found])
+    prices = (lowest / ROOM_BELOW, highest)
     for one, to_left in _labelled(best, times, prices):
         fig.add_annotation(
             x=log10(one.days or 1) if to_left else 0,
