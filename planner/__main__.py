@@ -278,6 +278,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _import(options: argparse.Namespace) -> Iterable[str]:
+    from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli.files import import_lines, refused_import  # noqa: PLC0415
     from planner.imports import FORMATS, ImportRefusedError, import_text  # noqa: PLC0415
     from planner.scenario import to_document  # noqa: PLC0415
@@ -287,9 +288,11 @@ def _import(options: argparse.Namespace) -> Iterable[str]:
         raise InputError(f"format: {options.format!r}; allowed: {', '.join(FORMATS)}")
     base = to_document(read_scenario(options.onto)) if options.onto else _empty(options.gpu)
     if options.model:
+        if base["model"] != {"id": options.model}:
+            base.pop("name", None)
         base["model"] = {"id": options.model}
     try:
-        found = import_text(_text(options.file), base, options.format)
+        found = import_text(_text(options.file), base, options.format, load_tables().models)
     except ImportRefusedError as problem:
         raise InputError(f"{options.file}: {refused_import(problem)}") from problem
     scenario, issues = parse_scenario(found.document)

@@ -7,6 +7,7 @@ import streamlit as st
 from planner.imports import Imported, ImportRefusedError, Remark, import_text
 from planner.validation import parse_scenario
 from ui import parts
+from ui.answers import tables
 from ui.document import Document
 from ui.issue_words import issue_html
 from ui.numbers import DASH
@@ -16,6 +17,7 @@ from ui.words import Safe, Words
 
 TYPES: Final = ("json", "yaml", "yml", "py", "sh", "txt", "toml")
 MOST_REMARKS: Final = 12
+MOST_OWN: Final = 24
 _FOUND: Final = "import_found"
 _TEXT: Final = "import_text"
 _FILE: Final = "import_file"
@@ -62,7 +64,7 @@ def _take(text: str) -> None:
 
     def change(document: Document) -> Document:
         try:
-            found = import_text(text, document)
+            found = import_text(text, document, models=tables().models)
         except ImportRefusedError as problem:
             st.session_state[_FOUND] = problem
             return document
@@ -83,6 +85,8 @@ def outcome(found: object, words: Words) -> None:
         st.html(f'<div class="msg ok">{taken(found, words)}</div>')
         if found.trouble:
             st.html(f'<div class="msg tight">{trouble(found, words)}</div>')
+        if found.own:
+            st.html(f'<div class="p m">{own(found, words)}</div>')
         quiet = [remark.key for remark in found.remarks if remark.reason == "no_memory"]
         if quiet:
             st.html(f'<div class="p m">{words.html("import.quiet", keys=words.listed(quiet))}</div>')
@@ -97,6 +101,21 @@ def taken(found: Imported, words: Words) -> Safe:
     return Safe(
         words.html("import.taken", source=source, fields=words.count("import.fields", len(found.taken)))
     )
+
+
+def own(found: Imported, words: Words) -> Safe:
+    """Fields that now have the program's own value, with what they had before."""
+    changed = [
+        f"{path}: {_given(before, words)} → {_given(now, words)}"
+        for path, before, now in found.own[:MOST_OWN]
+    ]
+    more = len(found.own) - MOST_OWN
+    rest = words.html("import.more", n=more) if more > 0 else ""
+    return Safe(f"{words.html('import.own', fields=words.listed(changed))}{rest}")
+
+
+def _given(value: object, words: Words) -> str:
+    return words("import.not_given") if value is None else str(value)
 
 
 def trouble(found: Imported, words: Words) -> Safe:

@@ -24,10 +24,13 @@ REASONS: Final = {
     "differs": "does not agree with the rest, which makes {found}",
     "default": "left out, so the program's own value is taken",
     "mixed_cards": "the question has {cards} cards of several kinds; their number stays",
+    "model_unclear": "no one model of the catalog has this name, so the question's own stays; give the model by its id",
+    "missing": "missing; the program has it from a file that is not here, and without it there is no plan",
 }
 """Why a key is remarked on."""
 REFUSED_IMPORTS: Final = {
-    "format_unknown": "not a file that can be read|known: {allowed}",
+    "format_unknown": "not a config or command line that is known|formats: {allowed}",
+    "format_unsure": "hardly a key of it is known, so nothing was taken over|formats: {allowed}",
     "format_scenario": "this is a scenario file; it needs no import",
     "not_a_mapping": "{given} at the top, where keys with values should be",
     "text_too_long": "{given} characters|allowed: {allowed}",
@@ -102,13 +105,21 @@ def worded(template: str, params: Mapping[str, object]) -> str:
 def import_lines(found: Imported) -> Iterator[str]:
     """One line for each remark, what matters first; keys without effect on memory in one line together."""
     for remark in found.trouble:
-        yield f"{remark.key} = {remark.value}: {_why(remark)}"
+        value = f" = {remark.value}" if remark.value else ""
+        yield f"{remark.key}{value}: {_why(remark)}"
     taken = [f"{remark.key} = {remark.value}" for remark in found.remarks if remark.reason == "default"]
     if taken:
         yield f"left out, {found.source}'s own value taken: {', '.join(taken)}"
+    if found.own:
+        fields = ", ".join(f"{path} {_given(before)} -> {_given(now)}" for path, before, now in found.own)
+        yield f"changed by what {found.source} does where the file says nothing else: {fields}"
     quiet = [remark.key for remark in found.remarks if remark.reason == "no_memory"]
     if quiet:
         yield f"nothing to do with memory: {', '.join(quiet)}"
+
+
+def _given(value: object) -> str:
+    return "(not given)" if value is None else str(value)
 
 
 def _why(remark: Remark) -> str:

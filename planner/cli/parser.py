@@ -80,7 +80,11 @@ def command_parser(run: Mapping[str, Command]) -> argparse.ArgumentParser:
     taken.add_argument(
         "file", metavar="FILE", help="JSON, YAML, Python or a command line; - reads standard input"
     )
-    taken.add_argument("--onto", metavar="FILE", help="the question that keeps what the file does not say")
+    taken.add_argument(
+        "--onto",
+        metavar="FILE",
+        help="the question it is laid onto; settings that the program has and the file leaves out take its defaults",
+    )
     taken.add_argument("--format", metavar="NAME", help="which program it is for; left out: found out")
     taken.add_argument("--model", metavar="ID", help="the model, where the file names none")
     taken.add_argument("--gpu", metavar="ID", help="the card, where no question is given")

@@ -22,7 +22,16 @@ LAUNCHERS: Final = (
     "torch.distributed.launch",
 )
 
-IMAGE: Final = re.compile(r"/vllm-openai\b")
+IMAGES: Final = (
+    (re.compile(r"/vllm-openai\b"), "vllm"),
+    (re.compile(r"/llama\.cpp:(?:server|light)"), "llama-server"),
+)
+"""Images that start a program themselves, so that only its options follow."""
+LLAMA_PROGRAMS: Final = frozenset({"llama-server", "llama-cli", "llama-server.exe", "llama-cli.exe"})
+PAIRS: Final = frozenset({"-ot", "--override-tensor", "--override-kv"})
+"""Options whose value looks like an assignment."""
+STOPS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1", "2>", "&>"})
+"""Words at which a shell ends a program's own."""
 SHORT: Final = {"tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size",
                 "q": "quantization", "dcp": "decode-context-parallel-size"}  # fmt: skip
 
@@ -69,8 +78,10 @@ def _expanded(words: list[str]) -> list[str]:
     values: dict[str, list[str]] = {}
     found: list[str] = []
     rest = iter(words)
+    before = ""
     for word in rest:
-        given = _SET.fullmatch(word)
+        given = None if before in PAIRS else _SET.fullmatch(word)
+        before = word
         if given and not word.startswith("-"):
             value = _array(given[3], rest) if given[3].startswith("(") else _parts(given[3])
             values[given[1]] = [*(values.get(given[1], []) if given[2] else []), *value][:MOST_WORDS]
@@ -108,8 +119,11 @@ def _filled(word: str, values: dict[str, list[str]]) -> str:
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
     """Options of a launcher, and the program with its own; of a container only what its image is started with."""
     for i, word in enumerate(words):
-        if IMAGE.search(word):
-            return [], ["vllm", *words[i + 1 :]]
+        for image, program in IMAGES:
+            if image.search(word):
+                return [], [program, *_until_stop(words[i + 1 :])]
+        if _starts_server(word, words[i + 1] if i + 1 < len(words) else ""):
+            return [], _until_stop(words[i:])
     names = {word.rpartition("/")[2] for word in words[:4]}
     if not names & set(LAUNCHERS):
         return [], words
@@ -117,6 +131,25 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
         if word.endswith(".py") or (i and words[i - 1] in {"-m", "--module"} and word not in LAUNCHERS):
             return words[:i], words[i:]
     return [], words
+
+
+def _starts_server(word: str, following: str) -> bool:
+    """Whether a word is a server's program or module, whatever starts it."""
+    return (
+        word == "sglang.launch_server"
+        or word.startswith("vllm.entrypoints")
+        or file_name(word) in LLAMA_PROGRAMS
+        or (file_name(word) in {"vllm", "sglang"} and following == "serve")
+    )
+
+
+def file_name(word: str) -> str:
+    """The last part of a path."""
+    return word.replace("\\", "/").rpartition("/")[2]
+
+
+def _until_stop(words: list[str]) -> list[str]:
+    return words[: next((i for i, word in enumerate(words) if word in STOPS), len(words))]
 
 
 def _before_options(words: list[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A scenario document while a file is read into it."""
 
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -17,10 +18,23 @@ def shown(value: object) -> str:
 
 
 class Draft:
-    """The document, what was put into it, and the remarks. Used by one import and thrown away."""
+    """The document, what was put into it, and the remarks. Used by one import and thrown away.
 
-    def __init__(self, base: dict[str, Any]) -> None:
-        self.document = deepcopy(base)
+    Attributes:
+        document: The question so far.
+        taken: Fields that were put in.
+        remarks: What is said of keys.
+        models: Rows of the catalog by model id, where a file names its model in another way.
+        known: How many keys of the file were known.
+    """
+
+    def __init__(
+        self, base: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self.base = dict(base)
+        self.document = deepcopy(self.base)
+        self.models: Mapping[str, Mapping[str, Any]] = models or {}
+        self.known = 0
         self.taken: dict[str, Any] = {}
         self.remarks: list[Remark] = []
 
@@ -53,6 +67,8 @@ class Draft:
 
     def train(self, runtime: str) -> None:
         """Make it a training question of a runtime; an adapter is added by `adapter`."""
+        if self.document.get("task") == "serve":
+            self.document.pop("parallel", None)
         self.runs_on(runtime)
         for block in _SERVING_ONLY:
             self.document.pop(block, None)
@@ -62,6 +78,10 @@ class Draft:
 
     def serve(self, runtime: str) -> None:
         """Make it a serving question of an engine."""
+        if self.document.get("task") != "serve":
+            self.document.pop("parallel", None)
+        elif self.get("runtime.name") not in {None, runtime}:
+            self.document.pop("serving", None)
         self.runs_on(runtime)
         for block in _TRAINING_ONLY:
             self.document.pop(block, None)
@@ -89,11 +109,15 @@ class Draft:
         if len(devices) > 1:
             self.remark(key, count, "mixed_cards", cards=have)
             return
+        if self.get("parallel.data") is not None and "parallel.data" not in self.taken:
+            self.put("parallel.data", None)
         devices[0]["count"] = count
         self.taken["hardware.devices.0.count"] = count
 
     def finished(self, source: str) -> Imported:
-        """The outcome."""
+        """The outcome; a name that was given to another model or task goes."""
+        if any(self.document.get(key) != self.base.get(key) for key in ("task", "model")):
+            self.document.pop("name", None)
         return Imported(
             document=self.document,
             source=source,
@@ -106,3 +130,12 @@ class Draft:
         if self.get("runtime.name") not in {None, name}:
             self.document["runtime"] = {}
         self.put("runtime.name", name)
+
+
+def leaves(document: object, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a document that is no object itself, with its dotted path."""
+    if isinstance(document, Mapping):
+        for name, value in document.items():
+            yield from leaves(value, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, document

@@ -46,7 +46,7 @@ class Keys:
         self._known.update(names)
         found = None
         for name in names:
-            value = self._left.pop(name, None)
+            value = self._pop(name)
             if value is None:
                 continue
             if value == AUTO and found is None:
@@ -58,7 +58,7 @@ class Keys:
     def plain(self, name: str) -> Any:
         """The value of a key in a program that has its own meaning of "auto"."""
         self._known.add(name)
-        return self._left.pop(name, None)
+        return self._pop(name)
 
     def is_auto(self, name: str) -> bool:
         """Whether the file leaves a key to the launcher."""
@@ -89,7 +89,7 @@ class Keys:
     def section(self, name: str) -> "Keys | None":
         """A mapping inside this one."""
         self._known.add(name)
-        value = self._left.pop(name, None)
+        value = self._pop(name)
         if value is None:
             return None
         if not isinstance(value, Mapping):
@@ -104,12 +104,12 @@ class Keys:
     def inert(self, table: Mapping[str, str]) -> None:
         """Keys that the program ignores, with the ones that do what these seem to do."""
         for name in table.keys() & self._left.keys():
-            self.remark(name, self._left.pop(name), "inert", real=table[name])
+            self.remark(name, self._pop(name), "inert", real=table[name])
 
     def not_modelled(self, *names: str) -> None:
         """Keys that matter for memory and that a scenario cannot say; switched off they say nothing."""
         for name in names:
-            value = self._left.pop(name, None)
+            value = self._pop(name)
             if value is not None and _flag(value) is not False:
                 self.remark(name, value, "not_modelled")
 
@@ -127,6 +127,12 @@ class Keys:
                 self.remark(name, value, "unknown", closest=near)
         self._left = {}
 
+    def _pop(self, name: str) -> Any:
+        """The value of a key that the importer knows, None where it is not there."""
+        if name in self._left:
+            self.draft.known += 1
+        return self._left.pop(name, None)
+
     def _put(
         self,
         path: str,
@@ -138,7 +144,7 @@ class Keys:
         left = next((name for name in names if self.is_auto(name)), None)
         if left is not None:
             self._known.update(names)
-            self.remark(left, self._left.pop(left, AUTO), "auto", kept=_kept(self.draft.get(path)))
+            self.remark(left, self._pop(left) or AUTO, "auto", kept=_kept(self.draft.get(path)))
             return None
         value = self.raw(*names)
         if value is None:

@@ -110,6 +110,8 @@ def _model(keys: Keys, draft: Draft) -> None:
         return
     if not grouped:
         sizes["num_key_value_heads"] = None
+    if words["vocab_size"] is None:
+        keys.remark("vocab_size", "", "missing")
     if sizes["intermediate_size"] is None:
         sizes["intermediate_size"] = 4 * int(sizes["hidden_size"])
     found = {name: value for name, value in (sizes | words).items() if value is not None}
@@ -203,14 +205,18 @@ def _recompute(keys: Keys, draft: Draft) -> None:
 
 
 def _accumulation(keys: Keys, draft: Draft) -> None:
-    """The global batch is micro-batch x accumulation x data-parallel ranks."""
+    """The global batch is micro-batch x accumulation x data-parallel ranks, which are what the degrees leave."""
     total = keys.whole("", "global_batch_size")
     devices = draft.get("hardware.devices")
-    if total is None or not isinstance(devices, list):
+    if not isinstance(devices, list):
         return
-    cards = sum(int(row.get("count", 1)) for row in devices)
+    cards, model_ranks = sum(int(row.get("count", 1)) for row in devices), 1
     for name in ("tensor", "pipeline", "context"):
-        cards //= max(1, int(draft.get(f"parallel.{name}") or 1))
+        model_ranks *= max(1, int(draft.get(f"parallel.{name}") or 1))
+    draft.put("parallel.data", None if cards % model_ranks else cards // model_ranks)
+    if total is None:
+        return
+    cards //= model_ranks
     micro = draft.get("training.micro_batch") or 1
     steps = max(1, total // (micro * max(1, cards)))
     draft.put("training.gradient_accumulation", steps)

@@ -1,24 +1,27 @@
 """Which program a text is for, and the question it makes."""
 
-import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from planner.imports import (
     accelerate,
     axolotl,
     deepspeed,
+    llama_cpp,
     llama_factory,
     megatron,
     peft,
+    sglang,
     torchtune,
     training_arguments,
     vllm,
 )
 from planner.imports.command_line import CommandLine, read_command_line
-from planner.imports.draft import Draft
+from planner.imports.draft import Draft, leaves
 from planner.imports.keys import Keys
 from planner.imports.python_text import read_python
+from planner.imports.recognise import check_known, detected, is_command_line, named_program, program_of
 from planner.imports.types import Imported, ImportRefusedError
 from planner.yaml_text import TextError, read_json, read_yaml
 
@@ -34,98 +37,90 @@ MAPPINGS: Final[dict[str, Reader]] = {
     "peft": peft.read,
 }
 
-LINES: Final[dict[str, Callable[[CommandLine, Draft], None]]] = {"vllm": vllm.read, "megatron": megatron.read}
+LINES: Final[dict[str, Callable[[CommandLine, Draft], None]]] = {
+    "vllm": vllm.read,
+    "sglang": sglang.read,
+    "llama_cpp": llama_cpp.read,
+    "megatron": megatron.read,
+}
 FORMATS: Final = (*MAPPINGS, *LINES)
 
-SIGNS: Final[dict[str, tuple[str, ...]]] = {
-    "deepspeed": (
-        "zero_optimization",
-        "train_micro_batch_size_per_gpu",
-        "train_batch_size",
-        "offload_params_path",
-    ),
-    "accelerate": (
-        "compute_environment",
-        "distributed_type",
-        "mixed_precision",
-        "fsdp_config",
-        "num_processes",
-    ),
-    "axolotl": ("base_model", "sequence_len", "sample_packing", "micro_batch_size", "lora_target_linear"),
-    "llama_factory": (
-        "finetuning_type",
-        "cutoff_len",
-        "quantization_bit",
-        "stage",
-        "template",
-        "pure_bf16",
-        "lora_rank",
-        "lora_target",
-        "flash_attn",
-        "disable_gradient_checkpointing",
-    ),
-    "training_arguments": (
-        "per_device_train_batch_size",
-        "gradient_checkpointing",
-        "optim",
-        "bf16",
-        "fp16",
-        "use_peft",
-    ),
-    "peft": ("r", "lora_alpha", "target_modules", "peft_type", "lora_dropout", "bnb_4bit_quant_type"),
-}
-"""Keys that tell a format; the one with most of them is taken, the first where two have as many."""
+
+_MODELS: Final = frozenset(
+    {"model", "model_path", "m", "hf", "hfr", "hf_repo", "model_name_or_path", "base_model", "adapter"}
+)
+"""Keys that stay when a file is read without its others: what it leaves out may follow from the model."""
+_NOTHING: Final = (None, 1, False, "none")
+"""Values that a field without any has as well."""
+_BLOCKS: Final = ("training", "parallel", "serving", "adapter", "runtime")
 
 
-PROGRAM: Final = re.compile(r"\bvllm serve\b|/vllm-openai\b|\bvllm\.entrypoints\b|\btorchrun\b")
-
-
-def import_text(text: str, base: Mapping[str, Any], source: str | None = None) -> Imported:
+def import_text(
+    text: str,
+    base: Mapping[str, Any],
+    source: str | None = None,
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Imported:
     """Read a file or a command line onto a question.
 
     Args:
         text: JSON, YAML, Python keywords, or a command line.
-        base: A scenario document: model, cards and whatever the file does not say stay as they are here.
+        base: A scenario document: model, cards and fields that the program has no word for stay as they are here;
+            what the program has a word for and the file leaves out takes the program's own value (`Imported.own`).
         source: One of `FORMATS`; found out from the text where left out.
+        models: Rows of the catalog by model id, for files that are called after a model.
 
     Raises:
         ImportRefusedError: The text is too large, no text of any format, or not recognised.
     """
-    draft = Draft(dict(base))
     if not text.strip():
         raise ImportRefusedError("format_unknown", allowed=", ".join(FORMATS))
-    if source in LINES or (source is None and is_command_line(text)):
-        return _line(read_command_line(text), draft, source)
-    if source is not None and source in MAPPINGS and is_command_line(text):
-        return _mapping(_all_options(read_command_line(text)), draft, source)
-    return _mapping(_values(text), draft, source)
+    try:
+        if source in LINES or (source is None and is_command_line(text)):
+            return _line(read_command_line(text), base, source, models)
+        if source is not None and source in MAPPINGS and is_command_line(text):
+            return _mapping(_all_options(read_command_line(text)), base, source, checked=False)
+        values = _values(text)
+        found = source or detected(values)
+        if found is None:
+            raise ImportRefusedError("format_unknown")
+        return _mapping(values, base, found, checked=source is None)
+    except ImportRefusedError as problem:
+        if problem.code in {"format_unknown", "format_unsure"}:
+            raise ImportRefusedError(problem.code, allowed=", ".join(FORMATS)) from problem
+        raise
 
 
-def is_command_line(text: str) -> bool:
-    """Whether a text reads like words for a shell: options, and no mapping before them."""
-    first = next(
-        (line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), ""
+def _line(
+    line: CommandLine,
+    base: Mapping[str, Any],
+    source: str | None,
+    models: Mapping[str, Mapping[str, Any]] | None,
+) -> Imported:
+    found = source or program_of(line)
+    if found not in LINES:
+        return _mapping(_all_options(line), base, found, checked=source is None)
+    draft, plain = Draft(base, models), Draft(base, models)
+    LINES[found](line, draft)
+    if source is None:
+        check_known(draft, named=named_program(line) is not None)
+    kept = {name: value for name, value in line.options.items() if name in _MODELS}
+    LINES[found](CommandLine(program=line.program, launcher=line.launcher, options=kept), plain)
+    return replace(draft.finished(found), own=_own(draft, plain))
+
+
+def _own(draft: Draft, plain: Draft) -> tuple[tuple[str, Any, Any], ...]:
+    """Fields that change though the file has no word of them: they change alike when its keys are taken out."""
+    before, after, without = (dict(leaves(d)) for d in (draft.base, draft.document, plain.document))
+    blocks = [block for block in _BLOCKS if block in draft.document]
+    return tuple(
+        (path, before.get(path), after.get(path))
+        for path in dict.fromkeys((*before, *after))
+        if path.partition(".")[0] in blocks
+        and path != "runtime.name"
+        and before.get(path) != after.get(path) == without.get(path)
+        and not (before.get(path) is None and after.get(path) in _NOTHING)
     )
-    if first.startswith(("{", "---")) or first.endswith(":") or ": " in first.partition("--")[0]:
-        return False
-    return " --" in f" {text}" or "\n--" in text or bool(PROGRAM.search(first))
-
-
-def _line(line: CommandLine, draft: Draft, source: str | None) -> Imported:
-    found = source or _program(line)
-    if found in LINES:
-        LINES[found](line, draft)
-        return draft.finished(found)
-    return _mapping(_all_options(line), draft, "training_arguments" if found is None else found)
-
-
-def _program(line: CommandLine) -> str | None:
-    words = " ".join(line.program)
-    if "vllm" in words or {"gpu_memory_utilization", "max_num_seqs"} & line.options.keys():
-        return "vllm"
-    if {"tensor_model_parallel_size", "micro_batch_size", "num_attention_heads"} & line.options.keys():
-        return "megatron"
-    return None
 
 
 def _all_options(line: CommandLine) -> dict[str, Any]:
@@ -166,25 +161,12 @@ def _structured(text: str) -> Any:
         raise ImportRefusedError(problem.code, **problem.params) from problem
 
 
-def _mapping(values: Mapping[str, Any], draft: Draft, source: str | None) -> Imported:
-    found = source or detected(values)
-    MAPPINGS[found](Keys({str(key): value for key, value in values.items()}, draft), draft)
-    return draft.finished(found)
-
-
-def detected(values: Mapping[str, Any]) -> str:
-    """The format of a mapping by its keys.
-
-    Raises:
-        ImportRefusedError: No format has any of the keys.
-    """
-    model = values.get("model")
-    if isinstance(model, Mapping) and "_component_" in model:
-        return "torchtune"
-    if {"task", "model", "hardware"} <= values.keys():
-        raise ImportRefusedError("format_scenario")
-    counts = {name: sum(key in values for key in keys) for name, keys in SIGNS.items()}
-    best = max(counts, key=lambda name: counts[name])
-    if not counts[best]:
-        raise ImportRefusedError("format_unknown", allowed=", ".join(FORMATS))
-    return best
+def _mapping(values: Mapping[str, Any], base: Mapping[str, Any], found: str, *, checked: bool) -> Imported:
+    draft, plain = Draft(base), Draft(base)
+    named = {str(key): value for key, value in values.items()}
+    MAPPINGS[found](Keys(named, draft), draft)
+    if checked:
+        check_known(draft, named=False)
+    kept = {key: value for key, value in named.items() if key in _MODELS}
+    MAPPINGS[found](Keys(kept, plain), plain)
+    return replace(draft.finished(found), own=_own(draft, plain))

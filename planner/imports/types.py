@@ -17,6 +17,8 @@ REASONS: Final = {
     "differs": ("found",),
     "default": (),
     "mixed_cards": ("cards",),
+    "model_unclear": (),
+    "missing": (),
 }
 
 """Why a key is remarked on, and the parameters of the sentence.
@@ -26,7 +28,9 @@ program itself ignores it; `real` is the key that does what it seems to. `stage`
 `auto`: the launcher fills it in; the question's own value stays. `bad_value`: it is not of the allowed kind.
 `not_modelled`: no field of a scenario says it. `elsewhere`: it names a file that has to be read by itself. `differs`:
 it contradicts the rest, which makes `found`. `default`: left out, so the program's own value was taken.
-`mixed_cards`: the question's cards are of several kinds, so their number stays.
+`mixed_cards`: the question's cards are of several kinds, so their number stays. `model_unclear`: it names a file that
+is clearly none of the catalog's models, so the question's own stays. `missing`: the program needs it, or has it from
+a file that is not here.
 """
 
 
@@ -56,12 +60,15 @@ class Imported:
         source: Id of the format.
         taken: Fields that the file decided, as (path, value).
         remarks: What was not understood, does nothing, or was kept, in the order of the file.
+        own: Fields that the file leaves out and that now have the program's own value, as (path, before, now); None
+            is "not given".
     """
 
     document: dict[str, Any]
     source: str
     taken: tuple[tuple[str, Any], ...]
     remarks: tuple[Remark, ...]
+    own: tuple[tuple[str, Any, Any], ...] = ()
 
     @property
     def trouble(self) -> tuple[Remark, ...]:

@@ -20,7 +20,14 @@ QUANTIZED: Final = {
     "fp8": "fp8", "awq": "awq4", "awq_marlin": "awq4", "gptq": "gptq4", "gptq_marlin": "gptq4",
     "bitsandbytes": "nf4", "mxfp4": "mxfp4", "modelopt_fp4": "nvfp4", "modelopt": "fp8",
 }  # fmt: skip
-CACHES: Final = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "float16": "fp16"}
+CACHES: Final = {
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+}
 LONGEST_NAME: Final = 200
 MOST_DRAFTED: Final = 64
 SPECULATIVE: Final = {
@@ -90,10 +97,10 @@ def _engine(keys: Keys, draft: Draft, *, same_model: bool) -> None:
         ("block_size", "block_size"),
         ("cuda_graph_max_batch", "max_cudagraph_capture_size"),
     ):
-        _tokens(keys, draft, field, option)
+        put_tokens(keys, draft, field, option)
     share = keys.real("", "gpu_memory_utilization", default=0.9)
     draft.put("serving.memory_utilization", share)
-    _formats(keys, draft, same_model=same_model)
+    put_formats(keys, draft, same_model=same_model)
     eager = keys.flag("", "enforce_eager", default=False)
     draft.put("serving.cuda_graphs", False if eager else None)
     cached = keys.flag("", "enable_prefix_caching")
@@ -102,7 +109,7 @@ def _engine(keys: Keys, draft: Draft, *, same_model: bool) -> None:
     _speculative(keys, draft)
 
 
-def _formats(keys: Keys, draft: Draft, *, same_model: bool) -> None:
+def put_formats(keys: Keys, draft: Draft, *, same_model: bool) -> None:
     """A format made on loading or named by `--quantization` wins over a type.
 
     Without either the checkpoint decides: what the question says of the same model stays.
@@ -118,7 +125,7 @@ def _formats(keys: Keys, draft: Draft, *, same_model: bool) -> None:
         draft.put("serving.kv_cache", cache)
 
 
-def _tokens(keys: Keys, draft: Draft, field: str, option: str) -> None:
+def put_tokens(keys: Keys, draft: Draft, field: str, option: str) -> None:
     """A count, `8k` and `8K` understood; left out, the engine's own."""
     value: Any = keys.raw(option)
     sized = SIZE.fullmatch(value) if isinstance(value, str) else None
