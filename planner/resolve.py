@@ -18,13 +18,13 @@ def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple
     Only fields that are None are filled; a block that is absent altogether (such as `adapter`) stays absent.
     Stages laid out by hand say how many there are, how wide, and in how many copies.
     """
-    scenario = apply(scenario, _of_stages(scenario))
+    scenario = apply(scenario, of_stages(scenario))
     defaults = profile_for(scenario.runtime.name).defaults(scenario, model)
     filled = {path: value for path, value in defaults.items() if _is_absent(scenario, path)}
     return apply(scenario, filled), tuple((path, str(value)) for path, value in filled.items())
 
 
-def _of_stages(scenario: Scenario) -> dict[str, Value]:
+def of_stages(scenario: Scenario) -> dict[str, Value]:
     """Degrees that stages laid out by hand imply: their number, their width where it is one, their copies."""
     parallel = scenario.parallel
     if not parallel.stages:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, Final
 
 from planner.cli.search_document import document
+from planner.cli.search_job import job_document, job_line, sequences_of
 from planner.cli.search_limits import no_plan_text, refuse_strangers, time_text
 from planner.cli.search_machines import machines
 from planner.cli.servers import server_document, server_lines
@@ -110,7 +111,9 @@ def reply_lines(
     refuse_strangers(options, question.task, trains=question.is_training)
     if question.is_training:
         found = answer(options, question, tables, today)
-        return [_json(document(found))] if options.json else search_lines(found)
+        if options.json:
+            return [_json({"job": job_document(options, question, found.limits), **document(found)})]
+        return [job_line(options, question, found.limits), *search_lines(found)]
     served = servers(options, question, tables, today)
     return [_json(server_document(served))] if options.json else server_lines(served, REASONS)
 
@@ -126,7 +129,7 @@ def limits_of(options: argparse.Namespace, question: Scenario) -> Limits:
         "deadline_days": options.deadline_days,
         "budget_usd": options.budget_usd,
         "tokens": options.tokens or tokens_of(question.workload),
-        "sequences": options.sequences,
+        "sequences": sequences_of(options, question),
     }
     names = frozenset(Technique) if options.allow == "all" else SAME_RESULT
     if options.allow not in (None, "all"):
@@ -214,9 +217,13 @@ def _tree(result: SearchResult) -> Iterator[str]:
     if result.tree.found is None:
         yield "The articles' decision tree: no step of it fits."
     else:
-        yield f"The articles' decision tree ends at {TREE[result.tree.step]}: {_found(result.tree.found)}"
-        if result.tree.framework is not None:
-            yield f"  with {result.tree.framework}; allow other frameworks to search it (--allow frameworks,...)"
+        with_other = (
+            ""
+            if result.tree.framework is None
+            else f" with {result.tree.framework}, which is not allowed here (--allow frameworks,... lets it in)"
+        )
+        step = f"{TREE[result.tree.step]}{with_other}"
+        yield f"The articles' decision tree ends at {step}: {_found(result.tree.found)}"
 
 
 def _others(others: tuple[Other, ...]) -> Iterator[str]:

@@ -28,7 +28,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--tokens", type=_amount, metavar="N", help="training tokens (the scenario's, else 1e9)"
     )
     parser.add_argument(
-        "--sequences", type=_count, metavar="N", help="sequences of an optimizer step, kept (64)"
+        "--sequences",
+        type=_count,
+        metavar="N",
+        help="sequences of an optimizer step, kept (the scenario's: micro-batch x accumulation x data; else 64)",
     )
     parser.add_argument("--allow", metavar="NAMES", help="techniques, with commas; all for every one")
     parser.add_argument(

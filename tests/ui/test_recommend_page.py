@@ -81,7 +81,7 @@ def test_the_page_shows_the_cheapest_plan_the_line_and_the_tree() -> None:
     text = html(page)
     for part in ("Best plans", "What does not fit", "decision tree", "with one thing otherwise", "Left out:"):
         assert part in text
-    assert "with DeepSpeed" in text
+    assert "with DeepSpeed, which is not allowed above" in text
     assert "allow other frameworks to search it" in text
     assert len(charts(page)) == 1
 
@@ -94,6 +94,22 @@ def test_a_plan_opens_as_the_question_and_fits() -> None:
     assert told is not None
     assert told.verdict is Verdict.FITS
     assert told.worst.peak_bytes == found.peak_bytes
+
+
+@pytest.mark.parametrize(
+    ("training", "label", "sequences"),
+    [
+        ({"micro_batch": 2, "gradient_accumulation": 3, "sequence_length": 4096}, "Sequences a step", 24),
+        ({"sequence_length": 4096}, "Sequences a step, assumed", 64),
+    ],
+)
+def test_the_batch_of_a_step_starts_from_the_open_question(
+    training: dict[str, int], label: str, sequences: int
+) -> None:
+    page = opened({**QUESTION, "training": training})
+    field = next(each for each in page.number_input if str(each.key).startswith("rec_sequences"))
+    assert (field.label, field.value) == (label, sequences)
+    assert f"{sequences} sequences a step" in html(page)
 
 
 def test_a_deadline_that_nothing_meets_is_said() -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 from planner.cost import tokens_of
 from planner.plan_types import Plan
 from planner.scenario import Scenario
+from planner.search.step import step_sequences
 from planner.search.types import MOST_CARDS, SAME_RESULT, SEQUENCES, TOKENS, Technique
 from ui import parts
 from ui.answers import tables
@@ -121,16 +122,7 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> tuple[Ask, bool]:
             persist_state="session",
         )
         tokens = _tokens(plan.scenario, checks)
-        sequences = st.number_input(
-            words("recommend.ask.sequences"),
-            value=_sequences(plan.scenario),
-            step=1,
-            key=f"rec_sequences_{_sequences(plan.scenario)}",
-            help=words("recommend.ask.sequences_help"),
-            width=130,
-            persist_state="session",
-        )
-        checks.number(words("recommend.ask.sequences"), sequences, 1, MOST_SEQUENCES)
+        sequences = _sequences(plan.scenario, checks)
     techniques = _techniques(words)
     with st.container(key="filters_more", horizontal=True, vertical_alignment="bottom", gap="small"):
         cards, providers, regions = _places(kind, document, checks)
@@ -138,7 +130,7 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> tuple[Ask, bool]:
     ask = Ask(
         kind=kind, providers=providers, regions=regions, cards=cards, techniques=techniques,
         most_cards=most or MOST_CARDS, deadline_days=deadline, budget_usd=budget, tokens=tokens,
-        sequences=_usable(sequences, _sequences(plan.scenario), MOST_SEQUENCES), tight=tight,
+        sequences=sequences, tight=tight,
     )  # fmt: skip
     return checks.kept(_LAST, ask), bool(checks.wrong)
 
@@ -218,11 +210,21 @@ def _tokens(scenario: Scenario, checks: Checks) -> float:
     return float(told)
 
 
-def _sequences(scenario: Scenario) -> int:
-    """The question's own step where it is larger than the usual one."""
-    training = scenario.training
-    data = scenario.parallel.data or 1
-    return max(SEQUENCES, training.micro_batch * training.gradient_accumulation * data)
+def _sequences(scenario: Scenario, checks: Checks) -> int:
+    """Of an optimizer step: the question's own, else a usual number, which the field's name says is assumed."""
+    own, words = step_sequences(scenario), checks.words
+    start = min(own or SEQUENCES, MOST_SEQUENCES)
+    found = st.number_input(
+        words("recommend.ask.sequences" if own else "recommend.ask.sequences_assumed"),
+        value=start,
+        step=1,
+        key=f"rec_sequences_{start}{'' if own else '_assumed'}",
+        help=words("recommend.ask.sequences_help", n=whole(SEQUENCES)),
+        width=130,
+        persist_state="session",
+    )
+    checks.number(words("recommend.ask.sequences"), found, 1, MOST_SEQUENCES)
+    return _usable(found, start, MOST_SEQUENCES)
 
 
 def _own_key(name: str, start: Sequence[str], words: Words) -> str:

@@ -43,11 +43,40 @@ def test_the_answer_names_the_best_plans_and_their_bands(
         "Rejected:",
     ):
         assert start in text
-    assert "with deepspeed; allow other frameworks to search it" in text
+    assert " with deepspeed, which is not allowed here (--allow frameworks" in text
     cheapest = next(line for line in text.splitlines() if line.startswith("Cheapest: "))
     assert "Lambda" in cheapest
     assert " USD (" in cheapest
     assert " minutes (" in cheapest or " days (" in cheapest
+
+
+@pytest.mark.parametrize(
+    ("training", "options", "said"),
+    [
+        ({"micro_batch": 2, "gradient_accumulation": 3}, [], "48 sequences a step (the scenario's)"),
+        ({"micro_batch": 2}, ["--sequences", "16"], "16 sequences a step (--sequences)"),
+        ({}, [], "64 sequences a step (assumed; --sequences sets them)"),
+    ],
+)
+def test_the_batch_of_a_step_stays_and_the_job_is_told(
+    training: dict[str, int],
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "question.json"
+    question = QUESTION | {"training": {"sequence_length": 2048, **training}}
+    path.write_text(json.dumps(question), encoding="utf-8")
+    search = ["search", str(path), "--owned", "h100-sxm-80gb=8", "--tokens", "2e9", *options]
+    assert main(search) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"Job: 2,000,000,000 training tokens (--tokens), {said} of 2,048 tokens."
+    assert main([*search, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    settings = found["fastest"]["settings"]
+    each = settings["data"] * settings["micro_batch"] * settings["accumulation"]
+    assert each == found["job"]["sequences"] == int(said.split(maxsplit=1)[0])
 
 
 def test_json_holds_scenarios_that_can_be_planned(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
