@@ -55,6 +55,8 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     devices = tuple(_device_plan(s, led, resolved, tables) for s, led in zip(shares, ledgers, strict=True))
     if leaves_out_peak(resolved, model):
         devices = tuple(_at_least(device) for device in devices)
+    if any(issue.code == "runtime_not_on_this_card" for issue in issues):
+        devices = tuple(_unsure(device) for device in devices)
     fullest, host = _fullest(devices), _host(shares, resolved, model, serving)
     return Plan(
         scenario=scenario,
@@ -144,6 +146,11 @@ def _at_least(device: DevicePlan) -> DevicePlan:
     """A device whose ledger lacks what may be its peak: it can be too small, never large enough."""
     full = device.usable_bytes is not None and device.peak_bytes > device.usable_bytes
     return replace(device, band=None, verdict=Verdict.DOES_NOT_FIT if full else Verdict.UNKNOWN)
+
+
+def _unsure(device: DevicePlan) -> DevicePlan:
+    """A device that the runtime has no release for: what does not fit does not fit, the rest nobody has seen."""
+    return device if device.verdict is Verdict.DOES_NOT_FIT else replace(device, verdict=Verdict.UNKNOWN)
 
 
 def _fullest(devices: tuple[DevicePlan, ...]) -> int:

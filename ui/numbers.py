@@ -57,6 +57,13 @@ def percent(fraction: float) -> str:
     return f"{_plain(fraction * 100, 0)}\u00a0%"
 
 
+def small_percent(fraction: float) -> str:
+    """A share as a percentage: a whole one, or with two digits that tell something where it is less than one."""
+    if not 0 < fraction < 0.01:
+        return percent(fraction)
+    return f"{fraction * 100:.2g}\u00a0%"
+
+
 def signed_percent(fraction: float) -> str:
     """A change as a whole percentage with its sign."""
     return f"{signed(fraction * 100, 0)}\u00a0%"

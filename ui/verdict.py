@@ -2,12 +2,13 @@
 
 from typing import Final
 
+from planner.issues import Issue
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
 from ui.changes import Outcome, what
 from ui.counts import short_count
 from ui.names import card_name, short_model_name
-from ui.numbers import DASH, TIMES, gib1, percent, ranges, signed_gib, whole
+from ui.numbers import DASH, TIMES, gib1, percent, ranges, signed_gib, small_percent, whole
 from ui.phase_names import phase_name
 from ui.words import Safe, Words, escaped
 
@@ -17,6 +18,9 @@ TAG: Final = {
     Verdict.DOES_NOT_FIT: ("bad", "✕"),
     Verdict.UNKNOWN: ("unknown", "?"),
 }
+
+COUNTS_FIRST: Final = frozenset({"vllm"})
+"""Engines that end at start-up where the cache has no room for one sequence of the whole context."""
 
 
 def scenario_sentence(plan: Plan, words: Words) -> Safe:
@@ -42,6 +46,12 @@ def headline(plan: Plan, words: Words) -> Safe:
     gpu = gpu_name(worst, words)
     if worst.headroom_bytes is None or worst.usable_bytes is None:
         return words.html("verdict.unknown.card", gpu=gpu, needs=gib1(worst.peak_bytes))
+    unsupported = _unsupported(plan)
+    if plan.verdict is Verdict.UNKNOWN and unsupported is not None:
+        needs, usable = gib1(worst.peak_bytes), gib1(worst.usable_bytes)
+        return words.html(
+            "verdict.unknown.runtime", gpu=gpu, needs=needs, usable=usable, **_ports(unsupported, words)
+        )
     if plan.verdict is Verdict.UNKNOWN:
         usable = gib1(worst.usable_bytes)
         return words.html("verdict.unknown.band", gpu=gpu, needs=gib1(worst.peak_bytes), usable=usable)
@@ -58,6 +68,37 @@ def headline(plan: Plan, words: Words) -> Safe:
         )
     form = "many" if len(worst.indices) > 1 else "one"
     return words.html(f"verdict.{_case(worst)}.{form}", gpu=gpu, gib=gib1(abs(worst.headroom_bytes)))
+
+
+def _unsupported(plan: Plan) -> Issue | None:
+    """That the runtime has no release for a card of the job."""
+    return next((issue for issue in plan.issues if issue.code == "runtime_not_on_this_card"), None)
+
+
+def _ports(issue: Issue, words: Words) -> dict[str, str]:
+    params = dict(issue.params)
+    return {"runtime": words(f"runtime.{params['given']}"), "vendor": str(params["vendor"])}
+
+
+def _left_out(plan: Plan, words: Words) -> list[Safe]:
+    """What the figures lack of a model that sees pictures."""
+    reasons = {dict(issue.params).get("reason") for issue in plan.issues if issue.code == "not_modelled"}
+    return [words.html("why.towers")] if "block_activations_ignored" in reasons else []
+
+
+def _refusal(plan: Plan, words: Words) -> list[Safe]:
+    """That a server counts its cache before it starts, and does not start without room for the context."""
+    served, runtime = plan.serving, plan.resolved.runtime.name
+    if served is None or served.budget_bytes is None or runtime not in COUNTS_FIRST:
+        return []
+    name, longest = words(f"runtime.{runtime}"), served.longest_context_tokens
+    if longest >= served.context_tokens:
+        return []
+    if longest <= 0:
+        return [words.html("why.refuses_all", runtime=name)]
+    return [
+        words.html("why.refuses", runtime=name, context=whole(served.context_tokens), longest=whole(longest))
+    ]
 
 
 def _case(worst: DevicePlan) -> str:
@@ -83,7 +124,7 @@ def tag(verdict: Verdict, words: Words) -> Safe:
 
 
 def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Words) -> Safe:
-    """At most two sentences: the phase and the parts that make the peak, and the next move."""
+    """Two sentences: the phase and the parts that make the peak, and the next move; between them what is left out."""
     worst = plan.worst
     at_peak = worst.ledger.by_category(worst.peak_phase)
     largest = sorted(at_peak.items(), key=lambda item: -item[1])[:2]
@@ -105,7 +146,9 @@ def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Wor
         first = words.html("why.unknown_card", **facts)
     else:
         first = words.html("why.known_card", usable=gib1(worst.usable_bytes), **facts)
-    return words.sentences([first, _next_move(plan, found, best, words)])
+    return words.sentences(
+        [first, *_refusal(plan, words), *_left_out(plan, words), _next_move(plan, found, best, words)]
+    )
 
 
 def gpu_name(device: DevicePlan, words: Words) -> str:
@@ -295,7 +338,7 @@ def _last_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
         below = words.html("strip.longest", n=whole(served.longest_context_tokens))
         return words.html("strip.kv_tokens"), value, below
     total = plan.model.params_total
-    share = percent(plan.trainable_params / total) if total else DASH
+    share = small_percent(plan.trainable_params / total) if total else DASH
     value = words.html("strip.count", value=short_count(plan.trainable_params, words))
     return (
         words.html("strip.trainable"),

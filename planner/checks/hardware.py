@@ -39,7 +39,7 @@ VENDORS: dict[str, tuple[str, ...]] = {
     "ollama": LLAMA_VENDORS,
     "ik_llama_cpp": ("NVIDIA", "Apple"),
     "mlc_llm": LLAMA_VENDORS,
-    "hf_trainer": TORCH_VENDORS,
+    "hf_trainer": LLAMA_VENDORS,
     "transformers": LLAMA_VENDORS,
     "torchtune": TORCH_VENDORS,
     "torchtitan": TORCH_VENDORS,

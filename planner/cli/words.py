@@ -164,6 +164,8 @@ def sentence(issue: Issue) -> str:
     """What an issue says, without its field. A clause about a parameter that is not known is left out."""
     params = {name: value for name, value in issue.params if value is not None and value != ""}
     words = {name: _worded(value) for name, value in params.items()}
+    if "reason" in words:
+        words["reason"] = words["reason"].replace("_", " ")
     clauses = SENTENCES.get(issue.code, issue.code).split("|")
     said = [clause for clause in clauses if all(name in words for name in names_in(clause))]
     return "; ".join(said).replace("?; ", "? ").format(**words) if said else issue.code

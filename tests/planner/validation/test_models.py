@@ -17,7 +17,7 @@ def test_the_config_decides_over_the_id() -> None:
 
 
 def test_an_unknown_id_names_the_closest() -> None:
-    scenario = Scenario.model_validate(document(model={"id": "meta-llama/Llama-3.1-8b-hf"}))
+    scenario = Scenario.model_validate(document(model={"id": "meta-llama/Lama-3.1-8b"}))
     with pytest.raises(ScenarioError) as caught:
         model_for(scenario, TABLES)
     issue = caught.value.issues[0]
