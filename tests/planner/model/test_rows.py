@@ -45,7 +45,11 @@ def test_an_approximate_row_says_so_and_is_close(row: dict[str, object]) -> None
 
 
 UNDESCRIBED = [
-    *("stable-diffusion-v1-5", "stabilityai/stable-diffusion-2-1", "stabilityai/stable-diffusion-xl-base-1.0"),
+    *(
+        "stable-diffusion-v1-5",
+        "stabilityai/stable-diffusion-2-1",
+        "stabilityai/stable-diffusion-xl-base-1.0",
+    ),
     "genmo/mochi-1-preview",
 ]
 """Pipelines whose denoiser is a U-Net, or has blocks that are not described."""
