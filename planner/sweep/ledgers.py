@@ -16,7 +16,7 @@ from planner.plan_types import Verdict
 from planner.scenario import Scenario
 from planner.sweep.formula import Powers, Whole, values
 from planner.sweep.region import DeviceProgram, Group, Key, Moment
-from planner.training.allocator_cache import cache_bytes, is_hidden, parts_of
+from planner.training.allocator_cache import cache_bytes, is_hidden, makes_in_streams, parts_of
 from planner.training.setup import Setup
 
 PHASES: Final = tuple(Phase)
@@ -100,9 +100,10 @@ class Ledgers:
 
     def hidden(self, setup: Setup) -> Whole:
         """As `planner.training.allocator_cache.hidden_bytes`."""
+        streams = makes_in_streams(setup)
         bare = {
             moment: self._added(
-                k for k in self._sizes if moment in k[2] and is_hidden(setup, k[0], k[1], k[4])
+                k for k in self._sizes if moment in k[2] and is_hidden(k[0], k[1], k[4], in_streams=streams)
             )
             for moment in self._within(Phase.BACKWARD)
         }

@@ -94,12 +94,12 @@ def is_bare(category: Category, layer: Layer, name: str) -> bool:
     return layer is Layer.ALLOCATED and category is not Category.LOGITS and name != RETAINED
 
 
-def is_hidden(setup: Setup, category: Category, layer: Layer, name: str) -> bool:
+def is_hidden(category: Category, layer: Layer, name: str, *, in_streams: bool) -> bool:
     """Whether an entry counts in what other moments of the backward pass have more of than its fullest.
 
     Of the second FSDP it is what has blocks of its own; of all else what the layers need.
     """
-    if makes_in_streams(setup):
+    if in_streams:
         return layer is Layer.ALLOCATED and category is Category.COMMUNICATION and name not in UNIT_GRADIENTS
     return is_bare(category, layer, name)
 
@@ -116,8 +116,10 @@ def hidden_bytes(setup: Setup, moments: Sequence[Sequence[Entry]]) -> int:
     """
     if not moments:
         return 0
+    streams = makes_in_streams(setup)
     bare = [
-        sum(e.bytes for e in entries if is_hidden(setup, e.category, e.layer, e.name)) for entries in moments
+        sum(e.bytes for e in entries if is_hidden(e.category, e.layer, e.name, in_streams=streams))
+        for entries in moments
     ]
     totals = [sum(e.bytes for e in entries) for entries in moments]
     return max(bare) - bare[totals.index(max(totals))]

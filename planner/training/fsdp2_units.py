@@ -8,7 +8,7 @@ from planner.memory.formats import packed_bits
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
 from planner.training.gather import root_unit, stays_gathered, units, whole_layers
-from planner.training.step import BACKWARD, Kind, Step
+from planner.training.step import BACKWARD, Kind, Step, once_a_step
 
 REFERENCE: Final = "fsdp_second"
 REDUCES_IN_FP32: Final = frozenset({"torchtitan"})
@@ -59,9 +59,10 @@ class Sizes:
     r: int
 
 
+@once_a_step
 def outside(step: Step) -> Outside:
     """The units outside the layers."""
-    root = units(step, step.held).root
+    root = units(step).root
     if not _splits(step) or step.model.tie_word_embeddings:
         return Outside(0, root, split=False)
     embedding = sum(t.params for t in step.held if t.place == "embedding")
@@ -87,6 +88,7 @@ def is_kept(step: Step) -> bool:
     return stays_gathered(step.setup, step.share.num_stages)
 
 
+@once_a_step
 def sizes(step: Step) -> Sizes:
     """What is trained, by unit."""
     setup, layers = step.setup, max(1, step.num_layers)
@@ -125,7 +127,7 @@ def gathered_root(step: Step, root: int, phases: frozenset[Phase]) -> list[Entry
 
 def buffers(step: Step, count: int, phases: frozenset[Phase]) -> list[Entry]:
     """Flat buffers that layers were gathered into."""
-    size, e = units(step, step.held), step.setup.compute_bytes
+    size, e = units(step), step.setup.compute_bytes
     if not count:
         return []
     symbols: dict[str, int | float] = {"k": count, "U": size.layer, "e": e}

@@ -1,16 +1,14 @@
 """Ledger entries of FSDP's whole units: parameters gathered for use, gradients before they are scattered."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
-from planner.memory.inventory import Tensor
 from planner.memory.terms import item, whole
 from planner.training.fsdp1_flat import is_flat
 from planner.training.setup import Setup
-from planner.training.step import Step
+from planner.training.step import Step, once_a_step
 from planner.units import ceil_div
 
 COMPOSER_TRAINS: Final = frozenset({"mpt"})
@@ -26,14 +24,15 @@ class Units:
     packed: int
 
 
-def units(step: Step, tensors: Sequence[Tensor]) -> Units:
+@once_a_step
+def units(step: Step) -> Units:
     """The root unit and an average layer."""
     setup = step.setup
-    inside = [t for t in tensors if t.place in {"layers", "experts"}]
+    inside = [t for t in step.held if t.place in {"layers", "experts"}]
     packed = sum(t.params for t in inside if setup.quantized_base and t.quantizable)
     plain = sum(t.params for t in inside) - packed
     layers = max(1, step.num_layers)
-    root = sum(t.params for t in tensors) - plain - packed
+    root = sum(t.params for t in step.held) - plain - packed
     return Units(root, ceil_div(plain, layers), ceil_div(packed, layers))
 
 
@@ -86,7 +85,7 @@ def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[E
 
 def whole_units(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
     """The root unit and `alive` layers."""
-    return [root_unit(step, units(step, step.held).root, phases), *whole_layers(step, alive, phases)]
+    return [root_unit(step, units(step).root, phases), *whole_layers(step, alive, phases)]
 
 
 def root_unit(step: Step, params: int, phases: frozenset[Phase]) -> Entry:
@@ -100,7 +99,7 @@ def root_unit(step: Step, params: int, phases: frozenset[Phase]) -> Entry:
 
 def whole_layers(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:
     """Gathered parameters of `alive` layers."""
-    setup, size, e = step.setup, units(step, step.held), step.setup.compute_bytes
+    setup, size, e = step.setup, units(step), step.setup.compute_bytes
     if not alive:
         return []
     if not size.packed:
@@ -127,7 +126,7 @@ def unit_gradient_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     setup, flat = step.setup, is_flat(step.setup)
     if not is_gathered(setup) or (setup.adapter is not None and not flat):
         return []
-    unit, e = units(step, step.held).layer, setup.compute_bytes
+    unit, e = units(step).layer, setup.compute_bytes
     if flat:
         return [_unit_gradients(2 * unit * e, "2*U*e", {"U": unit, "e": e}, "fsdp_flat", phases)]
     if step.share.num_stages > 1:

@@ -8,7 +8,7 @@ from planner.memory.layer_view import LayerForm, expert_bytes
 from planner.memory.terms import PerToken, exact, item, summed, whole
 from planner.training.groups import total
 from planner.training.setup import Setup, fused_kernels
-from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Kind, Step
+from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Kind, Step, once_a_step
 from planner.units import ceil_div
 
 CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})
@@ -37,6 +37,7 @@ def keeps_stream(step: Step) -> bool:
     return setup.residual_bytes == 4 and "rms_norm" not in fused_kernels(setup)
 
 
+@once_a_step
 def reads_stored(step: Step) -> bool:
     """Whether what a checkpoint stored is the very tensor that the first norm of what is computed again keeps."""
     setup = step.setup

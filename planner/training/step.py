@@ -1,10 +1,10 @@
 """One step on one device: its part of the job, its tensors, and its layers by kind."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Final
+from functools import cached_property, wraps
+from typing import Any, Final, TypeVar
 
 from planner.diffusion.forms import denoiser_form
 from planner.ledger import Phase
@@ -58,6 +58,7 @@ class Step:
         held: The model's tensors on this device.
         trained: Those that get gradients.
         forms: What layers keep, by layer and setup; filled here, shared between the devices of one plan.
+        known: What functions of this step have returned (`once_a_step`).
     """
 
     share: Share
@@ -66,6 +67,7 @@ class Step:
     held: Sequence[Tensor]
     trained: Sequence[Tensor]
     forms: dict[tuple[int, int, bool], LayerForm] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -185,6 +187,23 @@ class Step:
         """Vocabulary entries that the loss works on here."""
         head = self.model.head
         return head.out_features if self.gathers_logits and head is not None else self.vocab
+
+
+Found = TypeVar("Found")
+
+
+def once_a_step(work: Callable[[Step], Found]) -> Callable[[Step], Found]:
+    """A function of a step alone that is worked out once for each."""
+    name = f"{work.__module__}.{work.__qualname__}"
+
+    @wraps(work)
+    def known(step: Step) -> Found:
+        if name not in step.known:
+            step.known[name] = work(step)
+        found: Found = step.known[name]
+        return found
+
+    return known
 
 
 def starts_without_gradient(share: Share, setup: Setup) -> bool:
