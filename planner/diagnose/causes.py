@@ -46,6 +46,10 @@ class Cause(StrEnum):
     CACHED_NOT_USED = "cached_not_used"
     CONFIG_AUTO = "config_auto"
     TIMED_OUT = "timed_out"
+    WARM_UP = "warm_up"
+    DISPATCHED = "dispatched"
+    WORKERS_SHARED_MEMORY = "workers_shared_memory"
+    KERNEL_SHARED_MEMORY = "kernel_shared_memory"
     FIGURES = "figures"
     NOTHING = "nothing"
 
@@ -86,6 +90,10 @@ _BY_FORM: Final = {
     "vllm_kv_needed": Cause.KV_TOO_SMALL,
     "vllm_no_blocks": Cause.BUDGET_SPENT,
     "vllm_load": Cause.DEMAND,
+    "vllm_warm_up": Cause.WARM_UP,
+    "bitsandbytes_dispatch": Cause.DISPATCHED,
+    "dataloader_shm": Cause.WORKERS_SHARED_MEMORY,
+    "kernel_shared_memory": Cause.KERNEL_SHARED_MEMORY,
     "vllm_startup_free": Cause.ANOTHER_PROCESS,
     "sglang_init": Cause.BUDGET_SPENT,
     "torch_driver": Cause.CONTEXT_ONLY,

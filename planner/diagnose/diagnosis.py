@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.causes import NO_FAILURE, Cause, Why, why
-from planner.diagnose.engine import engine_of, is_of_server
+from planner.diagnose.engine import engine_of, file_bits, is_of_other_run, is_of_server
 from planner.diagnose.fixes import Fix, Vain, fixes_for, vain_for
 from planner.diagnose.layers import Layers, layers_of, unallocated_of
 from planner.diagnose.links import Links, links_of
@@ -107,7 +107,8 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
     phase = _phase(reading, record)
     device = _device(record, plan)
     tensors = () if plan is None or device is None else tensors_of(plan, device)
-    if plan is not None and plan.resolved.is_training and is_of_server(record):
+    other_run = plan is not None and is_of_other_run(record, plan)
+    if other_run:
         tensors = ()
     found = _matches(record, tensors)
     tensor = found[0].tensor if found else _suspect(record, phase, tensors, plan)
@@ -138,6 +139,9 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
             foreach=foreach,
             figures=figures,
             engine=engine_of(record, plan),
+            form=record.form if record is not None else "",
+            other_run=other_run,
+            bits=file_bits(record),
         ),
         vain=vain_for(cause, phase, tensor, plan, figures, of_server=is_of_server(record)),
         remarks=(

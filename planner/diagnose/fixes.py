@@ -79,6 +79,10 @@ _OUTSIDE: Final[dict[Cause, tuple[str, ...]]] = {
     Cause.POOL_BY_DESIGN: ("lower_utilization",),
     Cause.ENGINE_MINIMUM: ("shorter_context", "no_projector", "force_layers"),
     Cause.SMALL_CARD: ("exclude_device", "tensor_split"),
+    Cause.WARM_UP: ("fewer_sequences", "leave_room", "fewer_batched_tokens"),
+    Cause.DISPATCHED: ("look_at_card", "raise_max_memory", "more_cards", "offload_in_fp32"),
+    Cause.WORKERS_SHARED_MEMORY: ("raise_shm", "fewer_workers"),
+    Cause.KERNEL_SHARED_MEMORY: ("smaller_kernel_blocks", "fewer_kernel_stages", "other_kernel"),
 }
 _KV: Final = ("raise_utilization", "kv_fp8", "kv_q8_0", "double_cards", "double_cards_split")
 _WEIGHTS: Final = ("weights_fp8", "weights_awq4", "weights_q8_0", "weights_q4_k_m")
@@ -140,6 +144,33 @@ _UNPLANNED: Final[dict[Engine, tuple[str, ...]]] = {
     "pool": ("weights_fp8", "weights_awq4", "shorter_context", "double_cards"),
 }
 """For a server's message beside a plan that trains, or none."""
+_BY_FORM: Final[dict[str, tuple[str, ...]]] = {
+    "triton_load": ("fewer_instances", "leave_room", "fewer_sequences"),
+    "trtllm_malloc": ("leave_room", "fewer_sequences", "fewer_batched_tokens"),
+}
+"""What a server's message has to itself."""
+_OF_LLAMA_WEIGHTS: Final = (
+    "fewer_gpu_layers",
+    "experts_on_host",
+    "weights_q8_0",
+    "weights_q4_k_m",
+    "smaller_weights",
+)
+"""For weights that don't go onto the card: the context has no part in it."""
+OUTSIDE_WORDS: Final = {
+    "weights_fp8": "quantized_weights",
+    "weights_awq4": "quantized_weights",
+    "weights_q8_0": "smaller_weights",
+    "weights_q4_k_m": "smaller_weights",
+    "double_cards": "more_cards",
+    "double_cards_split": "more_cards",
+    "kv_fp8": "kv_cache_fp8",
+    "kv_q8_0": "kv_cache_q8_0",
+    "half_context": "shorter_context",
+    "half_concurrency": "fewer_sequences",
+}
+"""A change of the plan -> the same for a run that is not the plan's: the plan has no figures for it."""
+_BITS: Final = {"weights_q8_0": 8, "weights_q4_k_m": 4}
 
 
 def fixes_for(
@@ -152,6 +183,9 @@ def fixes_for(
     foreach: bool,
     figures: Mapping[str, int | None],
     engine: Engine | None = None,
+    form: str = "",
+    other_run: bool = False,
+    bits: int | None = None,
 ) -> tuple[Fix, ...]:
     """What to do, most to the point first.
 
@@ -165,15 +199,22 @@ def fixes_for(
         figures: `request`, `free` and `unallocated` of the message, in bytes; `length`, the tokens of one request
             of a server, and `fits`, those that its cache can hold.
         engine: The server that the message is of, which has fixes of its own.
+        form: Of the record.
+        other_run: Whether the message is of a run that is not the plan's, so that the plan's figures are not its own.
+        bits: Of the weights, by the name of the file that was loaded; None where the text names none.
     """
-    codes = list(dict.fromkeys(_codes(why.cause, phase, tensor, plan, figures, engine, late=late)))
+    own = None if other_run else plan
+    found = [*_BY_FORM.get(form, ()), *_codes(why.cause, phase, tensor, own, figures, engine, late=late)]
+    found = [code for code in found if bits is None or _BITS.get(code, 0) < bits]
+    if other_run:
+        found = [OUTSIDE_WORDS.get(code, code) for code in found]
+    codes = list(dict.fromkeys(found))
     if why.cause in SHORT and _cached_is_enough(figures):
         codes.insert(0, "expandable_segments")
     return tuple(
-        Fix(code=code, change=code if code in _PLANNED else "")
+        Fix(code=code, change=code if code in _PLANNED and not other_run else "")
         for code in codes
-        if knows(engine, code)
-        and (plan is None or _applies(code, plan) or (foreach and code == "fused_step"))
+        if knows(engine, code) and (own is None or _applies(code, own) or (foreach and code == "fused_step"))
     )
 
 
@@ -188,6 +229,8 @@ def _applies(code: str, plan: Plan) -> bool:
     training, sharding = asked.training, asked.parallel.sharding
     parallel = asked.parallel
     is_alone = asked.hardware.num_devices <= parallel.tensor * parallel.pipeline * parallel.context
+    if code == "experts_on_host":
+        return plan.model.has_experts
     done = {
         "fused_loss": training.loss == "fused_linear",
         "flash_attention": training.attention != "eager",
@@ -218,11 +261,13 @@ def _codes(
 ) -> Iterator[str]:
     if cause in {Cause.NOTHING, Cause.FIGURES}:
         return
-    if late and cause in SHORT:
+    if late and cause in SHORT and engine is None:
         yield "cap_longest_row"
     of_host = cause is Cause.HOST_MEMORY and engine == "llama"
     yield from _HOST_OF_ENGINE if of_host else _OUTSIDE.get(cause, ())
-    if cause is Cause.KV_TOO_SMALL:
+    if cause is Cause.WARM_UP:
+        yield from (*(() if plan is None else ("half_concurrency",)), *_WEIGHTS, "double_cards")
+    elif cause is Cause.KV_TOO_SMALL:
         yield _less_context(plan, figures)
         yield from _KV
     elif cause is Cause.BUDGET_SPENT:
@@ -232,7 +277,9 @@ def _codes(
     elif cause in {*SHORT, Cause.SHAPE}:
         yield from _BY_PHASE.get(phase or "", ())
         yield from _BY_TENSOR.get(tensor.name if tensor else "", ())
-        if cause in SHORT and phase != "save":
+        if engine == "llama" and phase == "weights":
+            yield from (*_OF_LLAMA_WEIGHTS, "more_cards" if plan is None else "double_cards_split")
+        elif cause in SHORT and phase != "save":
             yield from _any_savings(plan, engine)
 
 
@@ -290,6 +337,8 @@ _BATCH_IS_NOT_IT: Final = {
     Cause.SMALL_CARD: "engine",
     Cause.ENGINE_MINIMUM: "engine",
     Cause.PARTIAL_OFFLOAD: "engine",
+    Cause.WARM_UP: "engine",
+    Cause.WORKERS_SHARED_MEMORY: "host_memory",
 }
 _BATCH_FREE_PHASES: Final = frozenset({"save", "load", "optimizer_step"})
 

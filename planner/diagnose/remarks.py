@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.diagnose.causes import SHORT, Cause, Why
-from planner.diagnose.engine import is_of_server
+from planner.diagnose.engine import is_of_other_run
 from planner.diagnose.record import Record
 from planner.diagnose.tensors import is_small
 from planner.issues import Param
@@ -13,6 +13,7 @@ from planner.plan_types import DevicePlan, Plan
 from planner.units import ceil_div
 
 LATE_STEPS: Final = 5
+MEMORY_LINES: Final = frozenset({"deepspeed_usage", "megatron", "nemo"})
 HOST_FULL_FRAC: Final = 0.75
 QUANTIZED: Final = frozenset({"awq4", "gptq4", "nf4", "nf4_dq"})
 OTHER_CARD_FRAC: Final = 0.2
@@ -62,14 +63,36 @@ def remarks_of(
         yield _remark("broken_checkpoint")
     if record.failure and steps >= LATE_STEPS and why.cause in SHORT:
         yield _remark("late_in_run", steps=steps)
-    if plan is not None and plan.resolved.is_training and is_of_server(record):
-        yield _remark("message_of_a_server")
+    yield from _of_other_run(record, plan)
+    if record.form == "torch_driver":
+        yield from _line_before(records)
     yield from _of_request(record, why)
     if record.form == "xla":
         yield _remark("xla_preallocates")
     ranks = {r.rank for r in records if r.failure and r.rank is not None}
     if len(ranks) > 1 and why.cause is not Cause.TIMED_OUT:
         yield _remark("several_ranks", count=len(ranks))
+
+
+def _of_other_run(record: Record, plan: Plan | None) -> Iterator[Remark]:
+    """That the plan is not the run's, where a server's message says so."""
+    if plan is None or not is_of_other_run(record, plan):
+        return
+    if plan.resolved.is_training:
+        yield _remark("message_of_a_server")
+    else:
+        yield _remark(
+            "message_of_other_run", file=record.fact("file") or record.form, model=plan.scenario.model.id
+        )
+
+
+def _line_before(records: tuple[Record, ...]) -> Iterator[Remark]:
+    """What a framework's last memory line said, beside a message without figures."""
+    for record in reversed(records):
+        allocated, reserved = record.bytes("allocated"), record.bytes("reserved")
+        if record.form in MEMORY_LINES and allocated is not None and reserved is not None:
+            yield _remark("memory_line", line=record.line, allocated_bytes=allocated, reserved_bytes=reserved)
+            return
 
 
 def remarks_beside(record: Record | None, device: DevicePlan | None) -> Iterator[Remark]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from planner.diagnose.forms import devices, engines, ggml, host, jobs, nccl, summary, torch_oom, xla
+from planner.diagnose.forms import devices, engines, ggml, host, jobs, limits, nccl, summary, torch_oom, xla
 from planner.diagnose.passage import Passage
 from planner.diagnose.record import Record
 from planner.units import KIB, MIB
@@ -24,6 +24,7 @@ READERS: Final = (
     jobs.find,
     devices.find,
     summary.find,
+    limits.find,
     host.find,
 )
 
@@ -61,7 +62,17 @@ _FAILURE_WORDS: Final = frozenset(
             "NVIDIA driver",
         ),
         *("显存", "operation timeout", "tem memory ("),
-        *("No devices were", "OUT_OF_MEMORY", "SIGKILL", "GPU is lost"),
+        *(
+            "GPU RAM",
+            "d shared memory",
+            "f shared memory",
+            ": shared memory",
+            "us error",
+            "No devices were",
+            "OUT_OF_MEMORY",
+            "SIGKILL",
+            "GPU is lost",
+        ),
     }
 )
 _FIGURE_WORDS: Final = (

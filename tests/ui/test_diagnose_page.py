@@ -13,7 +13,16 @@ import run
 from planner.diagnose import diagnose
 from planner.diagnose.causes import Cause
 from planner.diagnose.checklist import ITEMS
-from planner.diagnose.fixes import _BY_PHASE, _BY_TENSOR, _KV, _OUTSIDE, _PLANNED
+from planner.diagnose.fixes import (
+    _BY_FORM,
+    _BY_PHASE,
+    _BY_TENSOR,
+    _KV,
+    _OF_LLAMA_WEIGHTS,
+    _OUTSIDE,
+    _PLANNED,
+    OUTSIDE_WORDS,
+)
 from planner.diagnose.layers import Basis, Identity
 from planner.diagnose.phases import PHASES
 from planner.diagnose.tensors import SOURCES
@@ -227,11 +236,19 @@ def sign_codes() -> set[str]:
 
 def test_every_code_has_its_words(words: Words) -> None:
     causes = [f"diagnose.{group}.{cause.value}" for cause in Cause for group in ("head", "tag", "why")]
-    groups = (*_OUTSIDE.values(), *_BY_PHASE.values(), *_BY_TENSOR.values(), _KV)
+    groups = (
+        *_OUTSIDE.values(),
+        *_BY_PHASE.values(),
+        *_BY_TENSOR.values(),
+        *_BY_FORM.values(),
+        _KV,
+        _OF_LLAMA_WEIGHTS,
+    )
     codes = {code for group in groups for code in group} | {
         "expandable_segments",
         "cap_longest_row",
         "lower_utilization",
+        *OUTSIDE_WORDS.values(),
     }
     fixes = [f"diagnose.fix.{code}.{form}" for code in codes - _PLANNED for form in ("what", "note")]
     planned = [f"change.{code}.{form}" for code in _PLANNED for form in ("what", "note")]

@@ -62,6 +62,8 @@ def draw_fixes(found: Diagnosis, document: Document, plan: Plan, words: Words) -
 
 def _several(fixes: tuple[Fix, ...], effects: dict[str, Outcome]) -> Outcome | None:
     """Changes made together, where the plan has no room and none of the listed fixes is enough by itself."""
+    if not any(fix.change for fix in fixes):
+        return None
     if any(effects[fix.change].plan.verdict is Verdict.FITS for fix in fixes if fix.change):
         return None
     return next((outcome for outcome in effects.values() if outcome.change.parts), None)

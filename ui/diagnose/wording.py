@@ -103,6 +103,7 @@ def _facts(found: Diagnosis) -> dict[str, str]:
         **dict.fromkeys(
             ("max_len", "max_fit_len", "kv_tokens", "layers_offload", "layers_model", "pool_frac"), DASH
         ),
+        **dict.fromkeys(("dummy_requests", "required", "limit"), DASH),
         **dict.fromkeys(("reduce_bucket_elements", "prefetch_bucket_elements"), DASH),
         "persistence_threshold_elements": DASH,
         **sizes,

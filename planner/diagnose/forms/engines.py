@@ -1,4 +1,4 @@
-"""Start-up lines and failures of vLLM and SGLang."""
+"""Start-up lines and failures of vLLM and SGLang, failures of TensorRT-LLM and of Triton's server."""
 
 import re
 from collections.abc import Iterator
@@ -21,6 +21,11 @@ _PATTERNS: Final = (
     ("vllm_startup_free", True, (rf"Freememoryondevice(?:\w{{2,8}}:(?P<device>\d{{1,4}}))?\((?P<free>{NUMBER})/"
      rf"(?P<total>{NUMBER})GiB\)onstartupislessthandesiredGPUmemoryutilization\((?P<util>{NUMBER}),"
      rf"(?P<wanted>{NUMBER})GiB\)")),
+    ("vllm_warm_up", True, (rf"CUDAoutofmemoryoccurredwhenwarmingup\w{{1,40}}?with(?P<dummy_requests>{COUNT})"
+     r"dummyrequests")),
+    ("triton_load", True, (r"failedtoload'(?P<model>[\w.\-]{1,80})'version\d{1,9}:.{0,200}?"
+     r"(?:outofmemory|unabletoallocatememory)")),
+    ("trtllm_malloc", True, r"CUDAruntimeerrorin(?:::)?(?P<call>cudaMalloc\w{0,12})\(.{0,200}?\):outofmemory"),
     ("vllm_load", True, r"Failedtoloadmodel-notenoughGPUmemory"),
     ("vllm_budget", False, (rf"total_gpu_memory\({amount('total')}\)xgpu_memory_utilization\((?P<util>{NUMBER})\)="
      rf"{amount('budget')}")),
@@ -46,7 +51,10 @@ _PATTERNS: Final = (
 )  # fmt: skip
 _FORMS: Final = tuple((form, failure, re.compile(pattern)) for form, failure, pattern in _PATTERNS)
 _PLAIN_GIB: Final = frozenset({"free", "total", "wanted"})
-_COUNTS: Final = frozenset({"max_len", "kv_tokens", "max_fit_len", "gpu_blocks", "cpu_blocks"})
+_COUNTS: Final = frozenset(
+    {"max_len", "kv_tokens", "max_fit_len", "gpu_blocks", "cpu_blocks", "dummy_requests"}
+)
+_TEXTS: Final = frozenset({"moment", "model", "call"})
 _RATIOS: Final = frozenset({"util", "concurrency", "mem_fraction_static"})
 
 
@@ -66,7 +74,7 @@ def _record(passage: Passage, form: str, found: re.Match[str], *, failure: bool)
             values[name] = integer(text)
         elif name in _RATIOS:
             values[name] = decimal(text)
-        elif name == "moment":
+        elif name in _TEXTS:
             values[name] = text
         elif name != "device":
             is_plain = form == "vllm_startup_free" and name in _PLAIN_GIB

@@ -33,6 +33,7 @@ _CELLS: Final = re.compile(
     rf"llama_(?P<what>kv_cache|memory_recurrent)\w{{0,20}}: size =\s{{0,12}}{_MIB}\s{{0,3}}\(\s{{0,12}}"
     r"(?P<cells>\d{1,12}) cells,\s{0,12}(?P<layers>\d{1,6}) layers"
 )
+_FILE: Final = re.compile(r"([\w.\-]{1,120}\.gguf)\b", re.IGNORECASE)
 _OFFLOADED: Final = re.compile(r"offloaded (\d{1,5})/(\d{1,5}) layers to GPU")
 _PAIR: Final = re.compile(
     r"(?<![\w.])([a-z][\w.]{1,60})=(?:\"([^\"]{0,300})\"|(\[[^\]]{0,300}\])|([^\s\"\[]{1,200}))"
@@ -55,12 +56,13 @@ _NAMES: Final = {
 
 def find(passage: Passage) -> Iterator[Record]:
     """Every buffer line, failure and offload line of the passage."""
+    file = next((found[1] for line in passage.lines if (found := _FILE.search(line.text[:4000]))), None)
     for line in passage.lines:
         if "MiB" in line.text or "buffer" in line.text or "layers" in line.text or "retrying" in line.text:
-            yield from _of_line(line)
+            yield from _of_line(line, file)
 
 
-def _of_line(line: Line) -> Iterator[Record]:
+def _of_line(line: Line, file: str | None) -> Iterator[Record]:
     text = line.text[:4000]
     if "layers.offload=" in text:
         yield _offload(line, text)
@@ -73,6 +75,7 @@ def _of_line(line: Line) -> Iterator[Record]:
             sizes={"request": size(found[1], "MiB")},
             device=int(found[2]),
             phase=_phase(text),
+            file=file,
         )
     elif found := _BUFFER.search(text):
         yield _record(
@@ -83,6 +86,7 @@ def _of_line(line: Line) -> Iterator[Record]:
             device=integer(found["device"]),
             phase=_phase(text),
             where=found["name"],
+            file=file,
         )
     elif _RETRY.search(text):
         yield _record(line, "llama_cpp_retry", failure=False)
