@@ -256,6 +256,8 @@ def _format(name: str, words: Words) -> str:
 def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Words) -> Safe:
     if plan.verdict is Verdict.FITS:
         return words.html("why.growth") if any(o.change.grows for o in found) else Safe("")
+    if plan.verdict is Verdict.UNKNOWN and _unsupported(plan) is not None:
+        return words.html("why.another_runtime")
     if best is None:
         return words.html("why.no_single_change")
     same_job = [o for o in found if not o.change.other_job and o.plan.verdict is Verdict.TIGHT]
@@ -264,18 +266,20 @@ def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, wor
             "why.tight_or_fit",
             first=_what(same_job[0], words),
             second=_what(best, words),
-            gib=_saved(same_job[0]),
+            less=_less(same_job[0], words),
         )
     key = "why.makes_fit" if best.plan.verdict is Verdict.FITS else "why.makes_tight"
-    return words.html(key, what=_what(best, words), gib=_saved(best))
+    return words.html(key, what=_what(best, words), less=_less(best, words))
 
 
 def _what(outcome: Outcome, words: Words) -> str:
     return what(outcome.change, words)
 
 
-def _saved(outcome: Outcome) -> str:
-    return gib1(-outcome.delta_bytes)
+def _less(outcome: Outcome, words: Words) -> str:
+    """What a change saves, or what the engine may take more with it."""
+    key = "why.more_room" if outcome.change.budget else "why.less"
+    return words(key, gib=gib1(outcome.gained_bytes))
 
 
 def _headroom_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
