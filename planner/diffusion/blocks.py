@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from planner.diffusion.tape import WIDE, Tape
+from planner.diffusion.operations import WIDE
+from planner.diffusion.tape import Tape
 
 IMAGE: Final = "_image"
 TEXT: Final = "_text"

@@ -5,7 +5,8 @@ from functools import lru_cache
 from typing import Final
 
 from planner.diffusion.blocks import PROGRAMS, PUTS_TOGETHER
-from planner.diffusion.tape import Tape, Trace, Trains
+from planner.diffusion.operations import Trace, Trains
+from planner.diffusion.tape import Tape
 from planner.memory.adapters import PROMPT_METHODS, adapter_rank, layer_sites
 from planner.memory.layer_view import LayerForm
 from planner.memory.terms import Terms, add, scaled

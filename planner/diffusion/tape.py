@@ -7,87 +7,10 @@ of "bytes per element x elements per token", so that they can be shown. Rules of
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
 
+from planner.diffusion.operations import WIDE, Operation, Trace, Trains, Value
+from planner.diffusion.replay import Replay
 from planner.memory.terms import Terms
-
-WIDE: Final = 4
-"""Bytes of an fp32 element."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trains:
-    """What of a block is trained.
-
-    Attributes:
-        full: Every weight.
-        sites: Names of the matrices with an adapter, as the block's layer has them.
-        adapter_bytes: Bytes of an adapter's element.
-        dora: The adapters scale each output (DoRA).
-        dropout: The adapters drop out of their input.
-    """
-
-    full: bool = False
-    sites: frozenset[str] = frozenset()
-    adapter_bytes: int = WIDE
-    dora: bool = False
-    dropout: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """What is alive at the fullest moment.
-
-    Attributes:
-        bytes: Bytes per token.
-        terms: The same by width.
-    """
-
-    bytes: float
-    terms: Terms
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A block worked out.
-
-    Attributes:
-        kept: What stays for the backward pass, the block's own input and output left out.
-        outputs: The block's output.
-        forward: The fullest moment of the forward pass, beside the input.
-        backward: The fullest moment of the backward pass, beside the input and without gradients of weights.
-        plain: The fullest moment of a forward pass without gradients, beside the input.
-    """
-
-    kept: Terms
-    outputs: Terms
-    forward: Peak
-    backward: Peak
-    plain: Peak
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """A tensor: its storage, the width it multiplies, bytes of an element, whether a gradient flows to it."""
-
-    storage: int
-    width: str
-    bytes: float
-    flows: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Op:
-    """One operation; `new`: inputs whose gradient is a tensor of its own, `same`: those that take the output's."""
-
-    reads: tuple[int, ...]
-    makes: tuple[int, ...]
-    saves: tuple[int, ...]
-    new: tuple[int, ...] = ()
-    same: tuple[int, ...] = ()
-    working: Terms = field(default_factory=dict)
-    working_back: Terms = field(default_factory=dict)
 
 
 class Tape:
@@ -101,8 +24,8 @@ class Tape:
     def __init__(self, compute_bytes: int, trains: Trains) -> None:
         self.e = compute_bytes
         self.trains = trains
-        self._values: list[_Value] = []
-        self._ops: list[_Op] = []
+        self._values: list[Value] = []
+        self._ops: list[Operation] = []
         self._outside: set[int] = set()
         self._storages = 0
 
@@ -115,7 +38,7 @@ class Tape:
     def _make(self, width: str, size: float, *, flows: bool, storage: int | None = None) -> int:
         if storage is None:
             storage, self._storages = self._storages, self._storages + 1
-        self._values.append(_Value(storage, width, size, flows))
+        self._values.append(Value(storage, width, size, flows))
         return len(self._values) - 1
 
     def _flows(self, *numbers: int) -> bool:
@@ -139,7 +62,7 @@ class Tape:
     ) -> None:
         flows = self._flows(*makes)
         self._ops.append(
-            _Op(
+            Operation(
                 tuple(reads),
                 tuple(makes),
                 tuple(saves) if flows else (),
@@ -353,100 +276,10 @@ class Tape:
             outputs: The block's outputs.
             widths: Elements per token by symbol; 1 for `""`.
         """
-        run = _Run(self._values, self._ops, self._outside, outputs, widths)
+        run = Replay(self._values, self._ops, self._outside, outputs, widths)
         return run.trace()
 
 
 def _stream(width: str) -> str:
     """The ending of a width that says which stream it is of."""
     return next((ending for ending in ("_image", "_text") if width.endswith(ending)), "")
-
-
-class _Run:
-    """The operations carried out one after the other, with what is alive at each."""
-
-    def __init__(
-        self,
-        values: Sequence[_Value],
-        ops: Sequence[_Op],
-        outside: set[int],
-        outputs: Sequence[int],
-        widths: Mapping[str, float],
-    ) -> None:
-        self._values, self._ops, self._outside = values, ops, outside
-        self._outputs = {values[number].storage for number in outputs}
-        self._output_numbers = tuple(outputs)
-        self._widths = widths
-        self._sizes: dict[int, tuple[str, float]] = {}
-        for value in values:
-            self._sizes.setdefault(value.storage, (value.width, value.bytes))
-        self._last_read = {
-            values[number].storage: index for index, op in enumerate(ops) for number in op.reads
-        }
-
-    def trace(self) -> Trace:
-        """Forward with gradients, backward, and forward without."""
-        plain = self._forward(frozenset())
-        saved = frozenset(self._values[x].storage for op in self._ops for x in op.saves) - self._outside
-        forward = self._forward(saved)
-        kept = self._sum(self._sizes[storage] for storage in saved - self._outputs)
-        outputs = self._sum(self._sizes[storage] for storage in self._outputs - self._outside)
-        return Trace(kept, outputs, forward, self._backward(saved), plain)
-
-    def _sum(self, sizes: Iterable[tuple[str, float]]) -> Terms:
-        total: Terms = {}
-        for width, size in sizes:
-            total[width] = total.get(width, 0) + size
-        return total
-
-    def _peak(self, best: Peak, sizes: Sequence[tuple[str, float]]) -> Peak:
-        widths, amount = self._widths, 0.0
-        for width, size in sizes:
-            amount += size * widths[width]
-        return Peak(amount, self._sum(sizes)) if amount > best.bytes else best
-
-    def _forward(self, saved: frozenset[int]) -> Peak:
-        best, alive = Peak(0, {}), set[int]()
-        for index, op in enumerate(self._ops):
-            made = {self._values[number].storage for number in op.makes}
-            if not saved:
-                made = {s for s in made if s in self._last_read or s in self._outputs}
-            alive |= made - self._outside
-            best = self._peak(best, [*(self._sizes[s] for s in alive), *op.working.items()])
-            alive = {
-                s for s in alive if s in saved or s in self._outputs or self._last_read.get(s, -1) > index
-            }
-        return best
-
-    def _backward(self, saved: frozenset[int]) -> Peak:
-        """Gradients are tensors of their own; one that comes second is added into the first and goes."""
-        best = Peak(0, {})
-        uses = [{self._values[x].storage for x in op.saves} & saved for op in self._ops]
-        gradient: dict[int, int] = {}
-        sizes: dict[int, tuple[str, float]] = {}
-        for number in self._output_numbers:
-            sizes[len(sizes)] = (self._values[number].width, self._values[number].bytes)
-            gradient[number] = len(sizes) - 1
-        first: dict[int, int] = {}
-        for index, use in enumerate(uses):
-            for s in use:
-                first.setdefault(s, index)
-        held = set(first) - self._outputs
-        for index in range(len(self._ops) - 1, -1, -1):
-            op = self._ops[index]
-            came = [gradient.pop(number) for number in op.makes if number in gradient]
-            extra: list[tuple[str, float]] = list(op.working_back.items()) if came else []
-            for number in op.new if came else ():
-                own = self._values[number].width, self._values[number].bytes
-                if number in gradient:
-                    extra.append(own)
-                    continue
-                sizes[len(sizes)] = own
-                gradient[number] = len(sizes) - 1
-            for number in op.same if came else ():
-                if number not in gradient:
-                    gradient[number] = came[0]
-            alive = {*gradient.values(), *came}
-            best = self._peak(best, [*(self._sizes[s] for s in held), *(sizes[g] for g in alive), *extra])
-            held -= {s for s in uses[index] if first[s] == index}
-        return best

@@ -4,7 +4,7 @@ from typing import Final
 
 from planner.diffusion.components import has_vae, image_tokens, pixels
 from planner.diffusion.forms import stream_bytes
-from planner.diffusion.tape import WIDE
+from planner.diffusion.operations import WIDE
 from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item, summed, whole
 from planner.model.spec import Latents

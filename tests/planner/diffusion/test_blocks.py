@@ -8,7 +8,8 @@ import pytest
 
 from planner.diffusion.blocks import PROGRAMS
 from planner.diffusion.forms import merged, widths_of
-from planner.diffusion.tape import Tape, Trace, Trains
+from planner.diffusion.operations import Trace, Trains
+from planner.diffusion.tape import Tape
 from planner.memory.terms import per_token
 from planner.model.decoder import grouped
 from planner.model.spec import Latents, Layer, Mlp, MlpKind, ModelSpec, Structure

@@ -1,0 +1,83 @@
+"""What a tape of a block holds: tensors, operations, what is trained, and what comes of them."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.memory.terms import Terms
+
+WIDE: Final = 4
+"""Bytes of an fp32 element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trains:
+    """What of a block is trained.
+
+    Attributes:
+        full: Every weight.
+        sites: Names of the matrices with an adapter, as the block's layer has them.
+        adapter_bytes: Bytes of an adapter's element.
+        dora: The adapters scale each output (DoRA).
+        dropout: The adapters drop out of their input.
+    """
+
+    full: bool = False
+    sites: frozenset[str] = frozenset()
+    adapter_bytes: int = WIDE
+    dora: bool = False
+    dropout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What is alive at the fullest moment.
+
+    Attributes:
+        bytes: Bytes per token.
+        terms: The same by width.
+    """
+
+    bytes: float
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A block worked out.
+
+    Attributes:
+        kept: What stays for the backward pass, the block's own input and output left out.
+        outputs: The block's output.
+        forward: The fullest moment of the forward pass, beside the input.
+        backward: The fullest moment of the backward pass, beside the input and without gradients of weights.
+        plain: The fullest moment of a forward pass without gradients, beside the input.
+    """
+
+    kept: Terms
+    outputs: Terms
+    forward: Peak
+    backward: Peak
+    plain: Peak
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor: its storage, the width it multiplies, bytes of an element, whether a gradient flows to it."""
+
+    storage: int
+    width: str
+    bytes: float
+    flows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `new`: inputs whose gradient is a tensor of its own, `same`: those that take the output's."""
+
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    saves: tuple[int, ...]
+    new: tuple[int, ...] = ()
+    same: tuple[int, ...] = ()
+    working: Terms = field(default_factory=dict)
+    working_back: Terms = field(default_factory=dict)
