@@ -32,7 +32,7 @@ def fix_row(outcome: Outcome, words: Words, *, key: str, primary: bool) -> None:
     named = what(change, words)
     body = (
         f'<div class="fix"><span>{escaped(named)}</span>'
-        f'<span class="n">{words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))}</span>'
+        f'<span class="n">{_delta(outcome, words)}</span>'
         f'<span class="s">{_note(outcome, words)}</span>'
         f'<span class="s r">{result}</span></div>'
     )
@@ -47,6 +47,13 @@ def fix_row(outcome: Outcome, words: Words, *, key: str, primary: bool) -> None:
             on_click=load,
             args=(change.document,),
         )
+
+
+def _delta(outcome: Outcome, words: Words) -> Safe:
+    """Change of the need; of a change of the engine's budget, what it may take more."""
+    if outcome.change.budget:
+        return words.html("changes.room", gib=signed_gib(outcome.gained_bytes))
+    return words.html("changes.delta", gib=signed_gib(outcome.delta_bytes))
 
 
 def _note(outcome: Outcome, words: Words) -> Safe:

@@ -35,6 +35,7 @@ class Outcome:
         change: What is different.
         plan: The answer to the changed question.
         delta_bytes: Need of the fullest card, after less before.
+        budget_bytes: What the engine may take more of that card, where the change is one of its budget.
         time_frac: Change of the time a token takes over all cards; None where the tables do not tell.
         card_time_frac: The same times the cards: what it does to the bill.
         price_frac_per_gib: Added time for each GiB saved of those that are missing (of all where none is).
@@ -43,9 +44,15 @@ class Outcome:
     change: Change
     plan: Plan
     delta_bytes: int
+    budget_bytes: int = 0
     time_frac: float | None = None
     card_time_frac: float | None = None
     price_frac_per_gib: float | None = None
+
+    @property
+    def gained_bytes(self) -> int:
+        """Room on the fullest card: what is saved, and what the engine may take more; below 0 with growth."""
+        return self.budget_bytes - self.delta_bytes
 
 
 def advise(
@@ -53,9 +60,10 @@ def advise(
 ) -> tuple[Outcome, ...]:
     """Changes that matter to a plan, with their plans.
 
-    Where it does not fit surely: what saves, by verdict, the same job before another, then by added time for the
-    bytes that are missing; with pairs where no single change of the same job is enough, and as many as it takes where
-    no pair is. Where it fits: first what could use the rest, the most time gained first, then what saves.
+    Where it does not fit surely: what saves, by verdict and by whether its central figure fits, the same job before
+    another, then by added time for the bytes that are missing; with pairs where no single change of the same job is
+    enough, and as many as it takes where no pair is. Where it fits: first what could use the rest and still fits, the
+    most time gained first, then what saves.
 
     Args:
         document: The question.
@@ -140,17 +148,26 @@ class _Asking:
         if changed is None:
             return None
         delta = changed.worst.peak_bytes - self.plan.worst.peak_bytes
-        if abs(delta) < LEAST_EFFECT_BYTES or (delta > 0) != one.grows:
+        budget = self._budget(changed) if one.budget else 0
+        gained = budget - delta
+        if abs(gained) < LEAST_EFFECT_BYTES or (gained < 0) != one.grows:
+            return None
+        if one.grows and changed.verdict is not Verdict.FITS:
             return None
         time_frac, card_time_frac = self._time(changed)
         return Outcome(
             change=one,
             plan=changed,
             delta_bytes=delta,
+            budget_bytes=budget,
             time_frac=time_frac,
             card_time_frac=card_time_frac,
-            price_frac_per_gib=self._price(time_frac, -delta),
+            price_frac_per_gib=self._price(time_frac, gained),
         )
+
+    def _budget(self, changed: Plan) -> int:
+        before, after = self.plan.worst.usable_bytes, changed.worst.usable_bytes
+        return 0 if before is None or after is None else after - before
 
     def pairs(self, singles: Iterable[Outcome]) -> Iterator[Outcome]:
         """Two savings of the same job together that reach what neither does alone.
@@ -212,7 +229,7 @@ class _Asking:
             + sum(one.phase_bytes(phase) - before.phase_bytes(phase) for one in after)
             for phase in before.phases
         )
-        return peak - self.plan.worst.peak_bytes + self.missing
+        return peak - self.plan.worst.peak_bytes + self.missing - sum(o.budget_bytes for o in several)
 
     def _time(self, changed: Plan) -> tuple[float | None, float | None]:
         after_s = seconds_per_token(changed, self.tables)
@@ -238,10 +255,11 @@ def _is_same(one: Change) -> bool:
     return not one.other_job and not one.other_hardware
 
 
-def _place(outcome: Outcome) -> tuple[int, bool, float]:
-    price = outcome.price_frac_per_gib
-    return ORDER[outcome.plan.verdict], not _is_same(outcome.change), 0.0 if price is None else price
+def _place(outcome: Outcome) -> tuple[int, bool, bool, float]:
+    price, left = outcome.price_frac_per_gib, outcome.plan.worst.headroom_bytes
+    short = left is not None and left < 0
+    return ORDER[outcome.plan.verdict], short, not _is_same(outcome.change), 0.0 if price is None else price
 
 
-def _growth_place(outcome: Outcome) -> tuple[int, float]:
-    return ORDER[outcome.plan.verdict], outcome.time_frac or 0.0
+def _growth_place(outcome: Outcome) -> float:
+    return outcome.time_frac or 0.0

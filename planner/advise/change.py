@@ -22,6 +22,7 @@ class Change:
         document: The question with them.
         params: Placeholders of the words.
         grows: Whether it spends memory rather than saving it.
+        budget: Whether it saves nothing, but lets the engine take more of the card.
         parts: The changes that are made together.
     """
 
@@ -30,6 +31,7 @@ class Change:
     document: Document
     params: Mapping[str, Param] = field(default_factory=dict)
     grows: bool = False
+    budget: bool = False
     parts: tuple["Change", ...] = ()
 
     @property
@@ -44,7 +46,13 @@ class Change:
 
 
 def change(
-    document: Document, name: str, values: Mapping[str, Any], *, grows: bool = False, **params: Param
+    document: Document,
+    name: str,
+    values: Mapping[str, Any],
+    *,
+    grows: bool = False,
+    budget: bool = False,
+    **params: Param,
 ) -> Change:
     """A change of a document.
 
@@ -53,9 +61,17 @@ def change(
         name: Its id.
         values: Paths and their new values; None takes a field out.
         grows: Whether it spends memory.
+        budget: Whether it lets the engine take more of the card.
         **params: Placeholders of its words.
     """
-    return Change(name=name, values=values, document=put_all(document, values), params=params, grows=grows)
+    return Change(
+        name=name,
+        values=values,
+        document=put_all(document, values),
+        params=params,
+        grows=grows,
+        budget=budget,
+    )
 
 
 def together(document: Document, *changes: Change) -> Change | None:
@@ -69,6 +85,7 @@ def together(document: Document, *changes: Change) -> Change | None:
         name="+".join(one.name for one in changes),
         values=values,
         document=put_all(document, values),
+        budget=any(one.budget for one in changes),
         parts=changes,
     )
 

@@ -1,16 +1,26 @@
 """Changes of a server: what saves memory, and what could use memory that is left."""
 
 from collections.abc import Iterator
+from math import floor
 from typing import Final
 
 from planner.advise.change import Change, change
+from planner.advise.division import other_divisions
 from planner.advise.training import SHORTEST_SEQUENCE
 from planner.document import Document
+from planner.memory.serving_demand import memory_gib
 from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan
 from planner.scenario import Scenario
 
 FULL_FORMATS: Final = frozenset({None, "bf16", "fp16", "fp32"})
+MOST_CLAIMED: Final = {"vllm": 0.95}
+"""Share of the card that an engine may be told to claim: the rest is for what it does not count."""
+SGLANG_LEFT_GIB: Final = 5.0
+"""What SGLang's tuning guide leaves beside its static share for steps and graphs."""
+LEAST_STEP_TOKENS: Final = {"vllm": 1024, "sglang": 2048}
+"""Tokens of a scheduling step below which prompts would be read in very many steps."""
+LEAST_SHARE: Final = 0.01
 
 
 def serving_changes(document: Document, plan: Plan) -> Iterator[Change]:
@@ -22,7 +32,9 @@ def serving_changes(document: Document, plan: Plan) -> Iterator[Change]:
     """
     yield from _growth(document, plan.resolved, plan.model.max_position_embeddings)
     yield from _narrower(document, plan.resolved)
+    yield from _engine_settings(document, plan.resolved)
     yield from _savings(document, plan.resolved)
+    yield from other_divisions(document, plan)
     yield from _wider(document, plan.resolved)
 
 
@@ -69,6 +81,30 @@ def _savings(document: Document, asked: Scenario) -> Iterator[Change]:
     if context is not None and context >= 2 * SHORTEST_SEQUENCE:
         half = context // 2
         yield change(document, "half_context", {"serving.max_model_len": half}, size=half)
+
+
+def _engine_settings(document: Document, asked: Scenario) -> Iterator[Change]:
+    """More of the card for the engine, and fewer tokens in a step: what is tuned first in vLLM and SGLang."""
+    serving = asked.serving
+    share, most = serving.memory_utilization, _most_claimed(asked)
+    if share is not None and most is not None and most >= share + LEAST_SHARE:
+        values = {"serving.memory_utilization": most}
+        yield change(document, "more_of_the_card", values, budget=True, percent=round(100 * most))
+    fewest, tokens = LEAST_STEP_TOKENS.get(asked.runtime.name), serving.batched_tokens
+    if fewest is None or tokens is None or serving.max_sequences is None:
+        return
+    fewer = max(fewest, serving.max_sequences)
+    whole_prompts = asked.runtime.name == "vllm" and asked.runtime.engine == "v0"
+    if fewer < tokens and not whole_prompts:
+        yield change(document, "fewer_step_tokens", {"serving.batched_tokens": fewer}, size=fewer)
+
+
+def _most_claimed(asked: Scenario) -> float | None:
+    """The largest share of the card that the engine may be told to take; None where that is not known."""
+    if asked.runtime.name == "sglang":
+        size = memory_gib(asked)
+        return None if size is None else floor(100 * (1 - SGLANG_LEFT_GIB / size)) / 100
+    return MOST_CLAIMED.get(asked.runtime.name)
 
 
 def _wider(document: Document, asked: Scenario) -> Iterator[Change]:

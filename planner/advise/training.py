@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from planner.advise.change import Change, change
+from planner.advise.division import other_divisions
 from planner.document import Document
 from planner.placement import data_degree, stage_layers
 from planner.plan_types import Plan
@@ -29,6 +30,7 @@ def training_changes(document: Document, plan: Plan) -> Iterator[Change]:
     yield from _moved_layer(document, plan)
     yield from _same_step(document, asked)
     yield from _smaller_step(document, asked)
+    yield from other_divisions(document, plan)
     yield from _off_the_card(document, asked)
     yield from _adapters(document, asked)
 

@@ -15,7 +15,7 @@ from planner.scenario import to_document
 from planner.units import gib
 from planner.validation import parse_scenario
 
-MOST_LINES: Final = 4
+MOST_LINES: Final = 6
 LEAST_TIME_FRAC: Final = 0.005
 WHAT: Final = {
     "move_layer": "one layer to device {gpu} (layers {layers})",
@@ -52,6 +52,9 @@ WHAT: Final = {
     "weights_q4_k_m": "weights in 4 bits (Q4_K_M)",
     "half_concurrency": "{size} sequences at once",
     "half_context": "context {size}",
+    "more_of_the_card": "memory utilization {percent} %",
+    "fewer_step_tokens": "{size} tokens a step",
+    "other_division": "the same cards as tensor {tensor}, pipeline {pipeline}, data {data}",
     "double_cards": "{cards} cards, tensor parallel {tensor}",
     "double_cards_split": "{cards} cards, layers split over them",
 }
@@ -97,10 +100,18 @@ def _row(outcome: Outcome) -> list[str]:
     verdict = words.VERDICTS[outcome.plan.verdict].lower()
     return [
         what(outcome.change),
-        f"{gib(outcome.delta_bytes):+.1f}",
+        _bytes(outcome),
         _time(outcome),
         f"{verdict}{left}",
     ]
+
+
+def _bytes(outcome: Outcome) -> str:
+    """Change of the need; and what the engine may take more."""
+    need, budget = f"{gib(outcome.delta_bytes):+.1f}", f"budget {gib(outcome.budget_bytes):+.1f}"
+    if not outcome.budget_bytes:
+        return need
+    return f"{need}, {budget}" if outcome.change.parts else budget
 
 
 def _time(outcome: Outcome) -> str:
@@ -131,6 +142,7 @@ def advice_document(found: Iterable[Outcome]) -> list[dict[str, Any]]:
             "values": dict(outcome.change.values),
             "verdict": str(outcome.plan.verdict),
             "delta_bytes": outcome.delta_bytes,
+            "budget_bytes": outcome.budget_bytes,
             "time_frac": outcome.time_frac,
             "card_time_frac": outcome.card_time_frac,
             "other_job": outcome.change.other_job,

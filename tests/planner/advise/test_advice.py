@@ -9,6 +9,8 @@ from hardware_db import load_tables
 from planner.advise import Change, Outcome, advise, first_that_fits
 from planner.advise.advice import ORDER, missing_bytes, seconds_per_token
 from planner.advise.change import change, together
+from planner.advise.division import other_divisions
+from planner.advise.serving import serving_changes
 from planner.cli.advice import WHAT, advice_lines, advice_on, what
 from planner.document import Document
 from planner.estimate import plan
@@ -75,7 +77,8 @@ def test_every_outcome_is_a_plan_of_its_document(document: Document) -> None:
     for outcome in found:
         assert planned(outcome.change.document) == outcome.plan
         assert outcome.delta_bytes == outcome.plan.worst.peak_bytes - before.worst.peak_bytes
-        assert (outcome.delta_bytes > 0) == outcome.change.grows
+        assert (outcome.gained_bytes < 0) == outcome.change.grows
+        assert outcome.change.budget or outcome.gained_bytes == -outcome.delta_bytes
         seconds, base = seconds_per_token(outcome.plan, TABLES), seconds_per_token(before, TABLES)
         if outcome.time_frac is not None and seconds is not None and base is not None:
             assert outcome.time_frac == pytest.approx(seconds / base - 1)
@@ -90,9 +93,10 @@ def test_what_does_not_fit_is_ranked_by_time_for_what_is_missing(document: Docum
     for outcome in found:
         assert outcome.time_frac is not None
         assert outcome.price_frac_per_gib == pytest.approx(
-            outcome.time_frac / (min(-outcome.delta_bytes, missing) / 2**30)
+            outcome.time_frac / (min(outcome.gained_bytes, missing) / 2**30)
         )
-        places.append((ORDER[outcome.plan.verdict], not is_same(outcome), outcome.price_frac_per_gib))
+        short = (outcome.plan.worst.headroom_bytes or 0) < 0
+        places.append((ORDER[outcome.plan.verdict], short, not is_same(outcome), outcome.price_frac_per_gib))
     assert places == sorted(places)
 
 
@@ -159,8 +163,9 @@ def test_a_plan_with_room_is_told_what_it_pays_for_without_need() -> None:
     names = {o.change.name for o in grown}
     assert {"no_checkpointing", "no_offload", "half_cards"} <= names
     assert found[: len(grown)] == tuple(grown)
-    fitting = [o.time_frac for o in grown if o.plan.verdict is Verdict.FITS]
-    assert fitting == sorted(fitting, key=lambda time: time or 0.0)
+    assert {o.plan.verdict for o in grown} == {Verdict.FITS}
+    times = [o.time_frac for o in grown]
+    assert times == sorted(times, key=lambda time: time or 0.0)
     halved = next(o for o in grown if o.change.name == "half_cards")
     assert halved.time_frac is not None
     assert halved.card_time_frac == pytest.approx((1 + halved.time_frac) / 2 - 1)
@@ -185,6 +190,83 @@ def test_a_server_with_room_is_told_of_fewer_cards() -> None:
     assert halved.time_frac is not None
     assert halved.card_time_frac is not None
     assert halved.card_time_frac < halved.time_frac
+
+
+def served(model: str, gpu: str, runtime: str = "vllm", **serving: Any) -> Document:
+    return question(
+        gpu, 1, task="serve", model={"id": model}, runtime={"name": runtime}, training={}, serving=serving
+    )
+
+
+def test_what_could_use_the_rest_still_fits() -> None:
+    """Half the cards of a model that needs more than half of them is no use of what is left."""
+    document = served("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", max_model_len=8192)
+    document["hardware"] = {"devices": [{"gpu": "h200-sxm-141gb", "count": 8}], "devices_per_node": 8}
+    document["parallel"] = {"tensor": 8}
+    before, found = advice(document)
+    assert before.verdict is Verdict.FITS
+    assert "half_cards" not in {o.change.name for o in found}
+
+
+def test_an_engine_is_tuned_before_anything_else_is_given_up() -> None:
+    """gpt-oss-120b on one H100 at its whole context: more of the card and smaller steps, within the engine's limits."""
+    document = served("openai/gpt-oss-120b", "h100-sxm-80gb", max_model_len=131072)
+    before, found = advice(document)
+    assert (before.worst.headroom_bytes or 0) < 0
+    by_name = {o.change.name: o for o in found}
+    claimed, steps = by_name["more_of_the_card"], by_name["fewer_step_tokens"]
+    assert claimed.change.values == {"serving.memory_utilization": 0.95}
+    assert claimed.budget_bytes > 0
+    assert (claimed.plan.worst.headroom_bytes or 0) >= 0
+    assert steps.change.values == {"serving.batched_tokens": 1024}
+    assert steps.delta_bytes < 0
+
+
+@pytest.mark.parametrize(
+    ("runtime", "serving"),
+    [
+        ("vllm", {"memory_utilization": 0.95, "batched_tokens": 1024}),
+        ("vllm", {"memory_utilization": 0.97, "batched_tokens": 2048, "max_sequences": 2048}),
+        ("sglang", {"memory_utilization": 0.94, "batched_tokens": 2048}),
+        ("tgi", {}),
+    ],
+)
+def test_an_engine_at_its_limits_is_not_told_to_go_on(runtime: str, serving: dict[str, Any]) -> None:
+    document = served("openai/gpt-oss-120b", "h100-sxm-80gb", runtime, max_model_len=131072, **serving)
+    answer = planned(document)
+    assert answer is not None
+    names = {one.name for one in serving_changes(document, answer)}
+    assert not names & {"more_of_the_card", "fewer_step_tokens"}
+
+
+def test_the_same_cards_are_divided_otherwise() -> None:
+    """GPT-3 on 64 A100: a pipeline of 8 in place of two copies, with twice the accumulation for the same batch."""
+    document = question(
+        "a100-sxm-80gb",
+        64,
+        task="pretrain",
+        model={"id": "openai/gpt3-175b"},
+        runtime={"name": "megatron_lm"},
+    )
+    document["hardware"]["devices_per_node"] = 8
+    document["training"] = {"micro_batch": 1, "gradient_accumulation": 32, "sequence_length": 2048}
+    document["training"]["checkpointing"] = "full"
+    document["parallel"] = {"tensor": 8, "pipeline": 4, "data": 2, "sequence": True}
+    before, found = advice(document)
+    assert before.verdict is Verdict.DOES_NOT_FIT
+    divided = next(o for o in found if o.change.name == "other_division")
+    parallel = divided.plan.resolved.parallel
+    assert (parallel.tensor, parallel.pipeline, parallel.data) == (8, 8, 1)
+    assert divided.plan.resolved.training.gradient_accumulation == 64
+    assert divided.plan.resolved.hardware == before.resolved.hardware
+    assert divided.plan.verdict is Verdict.FITS
+
+
+def test_a_framework_without_them_is_not_told_to_split_tensors_or_layers() -> None:
+    document = question(count=4)
+    answer = planned(document)
+    assert answer is not None
+    assert not list(other_divisions(document, answer))
 
 
 def test_without_rates_the_order_is_that_of_the_list() -> None:
