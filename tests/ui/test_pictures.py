@@ -2,9 +2,11 @@
 
 import pytest
 
-from planner.document import get
+from planner.document import get, put
+from planner.plan_types import Verdict
 from ui.answers import answer
 from ui.document import Document
+from ui.limits import largest_micro_batch, largest_sequence
 from ui.pictures import TARGETS, described, fitted, latents_of_id, pipeline_labels, side_of, tokens_of
 
 FLUX = "black-forest-labs/FLUX.1-dev"
@@ -51,3 +53,20 @@ def test_a_side_comes_back_from_its_tokens(model_id: str, side: int) -> None:
     latents = latents_of_id(model_id)
     assert latents is not None
     assert side_of(latents, tokens_of(latents, side)) == side
+
+
+def test_the_largest_picture_and_batch_fit_and_the_next_do_not() -> None:
+    document = fitted({**DIVIDED, "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]}, "parallel": {}})
+    plan = answer(document).plan
+    assert plan is not None
+    for path, found, step in (
+        ("training.sequence_length", largest_sequence(document, plan), 128),
+        ("training.micro_batch", largest_micro_batch(document, plan), 1),
+    ):
+        verdicts = []
+        for size in (found, found + step):
+            other = answer(put(document, path, size)).plan
+            assert other is not None
+            verdicts.append(other.verdict)
+        assert verdicts[0] is Verdict.FITS
+        assert verdicts[1] is not Verdict.FITS
