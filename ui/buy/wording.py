@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from planner.plan_types import Verdict
+from ui.buy.basis import TELLS_ITSELF, is_alone, is_mixed
 from ui.buy.builds import OPEN, Known
 from ui.buy.columns import Column
 from ui.buy.money import Terms, wrong_terms
@@ -67,7 +68,10 @@ def headline(columns: Sequence[Column], words: Words, lack: str, code: str) -> S
     """
     best = best_of(columns)
     if best is not None:
-        return words.html("buy.head.best", cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
+        compared = [one for one in columns if one.on.fits and _owned(one) is not None]
+        unlike = is_alone("owned", best) and is_mixed("owned", compared)
+        key = "buy.head.best_alone" if unlike else "buy.head.best"
+        return words.html(key, cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
     if any(one.on.fits for one in columns):
         return words.html(f"buy.head.no_{lack}", code=code)
     counted = any(one.problem is None for one in columns)
@@ -118,15 +122,30 @@ def table_rows(columns: Sequence[Column], words: Words) -> list[list[str]]:
     """A row a figure; the best of a row is marked in words."""
     rows: list[list[str]] = []
     for name, figure, value, least in _ROWS:
-        best = None if value is None else _best(columns, value, least=least)
-        cells = [
-            words.html("buy.best", value=_cell(one, name, figure, words))
-            if one is best
-            else _cell(one, name, figure, words)
-            for one in columns
-        ]
-        rows.append([words(f"buy.row.{name}"), *cells])
+        compared = [] if value is None else _compared(columns, value)
+        best = None if value is None or len(compared) < 2 else _best(compared, value, least=least)
+        unlike = {id(one) for one in compared if is_alone(name, one)} if is_mixed(name, compared) else set()
+        cells = []
+        for one in columns:
+            cell = _cell(one, name, figure, words)
+            if one is best:
+                cell = words.html("buy.best_alone" if id(one) in unlike else "buy.best", value=cell)
+            if id(one) in unlike and name not in TELLS_ITSELF:
+                cell = words.html("buy.alone", value=cell)
+            cells.append(cell)
+        rows.append([_row_label(name, columns, words), *cells])
     return rows
+
+
+def _row_label(name: str, columns: Sequence[Column], words: Words) -> str:
+    """A row's name; that of the longest sequence says how many of that length at once."""
+    asked = next((one.on.plan.resolved for one in columns if one.on.plan is not None), None)
+    if name != "longest" or asked is None:
+        return words(f"buy.row.{name}")
+    if asked.is_training:
+        return words("buy.row.longest_batch", n=whole(asked.training.micro_batch))
+    at_once = (asked.workload.concurrency if asked.workload else None) or 1
+    return words.count("buy.row.longest_at_once", at_once)
 
 
 def _cell(column: Column, name: str, figure: Figure, words: Words) -> Safe:
@@ -135,13 +154,15 @@ def _cell(column: Column, name: str, figure: Figure, words: Words) -> Safe:
     return figure(column, words)
 
 
-def _best(columns: Sequence[Column], value: Value, *, least: bool) -> Column | None:
-    """The build of the best value among those that fit; None where fewer than two can be compared."""
-    known = [(value(one), one) for one in columns if one.on.fits and value(one) is not None]
-    if len(known) < 2:
-        return None
+def _compared(columns: Sequence[Column], value: Value) -> list[Column]:
+    """Builds that fit and whose value is known."""
+    return [one for one in columns if one.on.fits and value(one) is not None]
+
+
+def _best(compared: Sequence[Column], value: Value, *, least: bool) -> Column:
+    """The build of the best value."""
     sign = 1 if least else -1
-    return min(known, key=lambda pair: sign * (pair[0] or 0.0))[1]
+    return min(compared, key=lambda one: sign * (value(one) or 0.0))
 
 
 def _fits(column: Column, words: Words) -> Safe:

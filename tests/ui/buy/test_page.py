@@ -19,6 +19,7 @@ from ui.buy.classes import dots
 from ui.buy.columns import columns
 from ui.buy.listing import build_csv
 from ui.buy.money import Terms
+from ui.buy.wording import headline as headline_of
 from ui.buy.wording import table_head, table_rows, trouble
 from ui.charts import buy_use
 from ui.charts.buy_lines import Line, alternative, buy_lines
@@ -88,6 +89,46 @@ def test_what_is_typed_counts() -> None:
     assert "Cheapest tokens if bought: 8 × H100" in headline(page)
     page.selectbox(key="buy_1_gpu_id").set_value("l4-24gb")
     assert "as typed" not in html(checked(page.run()))
+
+
+def _bought(gpu_id: str, count: int, price: float | None = None) -> Build:
+    return Build(gpu_id=gpu_id, count=count, price=price)
+
+
+@pytest.mark.parametrize(
+    ("price", "owned", "head"),
+    [
+        (None, "least, without a machine", "priced alone beside whole machines"),
+        (1000.0, "best", " a million"),
+    ],
+)
+def test_cards_alone_are_not_called_best_beside_a_whole_machine(
+    price: float | None, owned: str, head: str
+) -> None:
+    """Four workstation cards are cheaper than a server, but without a machine; with a typed price they are like it."""
+    cards = replace(_bought("rtx-pro-6000-blackwell-workstation-96gb", 4, price), power_w=price)
+    builds = {0: cards, 1: _bought("h100-sxm-80gb", 8)}
+    today = date(2026, 11, 30)
+    found = columns(builds, default_document(), Terms(), quotes(answers.tables().offers), today)
+    rows = {row[0]: row[1:] for row in table_rows(found, WORDS)}
+    bought, prices = rows["A million tokens, bought"], rows["Price"]
+    assert owned in bought[0]
+    assert ("cards alone" in bought[0]) == (price is None)
+    assert "cards alone" not in bought[1]
+    assert (">best<" in prices[0]) == (price is not None)
+    assert headline_of(found, WORDS, "cost", "USD").endswith(head)
+
+
+def test_the_longest_sequence_says_at_how_many() -> None:
+    serves = {
+        "version": 1, "task": "serve", "model": {"id": "meta-llama/Llama-3.1-8B"}, "runtime": {"name": "vllm"},
+        "hardware": {"devices": [{"gpu": "l4-24gb", "count": 1}]}, "serving": {"max_model_len": 8192},
+    }  # fmt: skip
+    today = date(2026, 11, 30)
+    for concurrency, said in ((None, "1 at once"), (8, "8 of that length at once")):
+        document = serves if concurrency is None else {**serves, "workload": {"concurrency": concurrency}}
+        found = columns({0: Build()}, document, Terms(), (), today)
+        assert table_rows(found, WORDS)[-1][0] == f"Longest sequence that fits, {said}"
 
 
 @pytest.mark.parametrize(
