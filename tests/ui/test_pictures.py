@@ -57,6 +57,7 @@ def test_a_side_comes_back_from_its_tokens(model_id: str, side: int) -> None:
 
 def test_the_largest_picture_and_batch_fit_and_the_next_do_not() -> None:
     document = fitted({**DIVIDED, "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]}, "parallel": {}})
+    document = put(document, "training.checkpointing", "full")
     plan = answer(document).plan
     assert plan is not None
     for path, found, step in (
