@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 from typing import Final
 
+from planner.cli import diagnose_words as said
+from planner.cli.diagnose_sentences import FORMS
 from planner.cli.report import gib_text
 from planner.diagnose.checklist import checklist
 from planner.diagnose.communication import signs
 from planner.diagnose.diagnosis import Diagnosis
-from planner.diagnose.layers import Identity, Layers
+from planner.diagnose.layers import Basis, Identity, Layers
 from planner.diagnose.links import Links
 from planner.diagnose.record import Record
 from planner.hardware import Tables
 from planner.plan_types import Plan
 
 CAUSES: Final = {
-    "demand": "Demand: the step needs more than the card has left",
+    "demand": "Demand: more is needed than the card has left",
     "fragmentation": "Fragmentation: the allocator holds enough, in pieces too small",
     "mixed": "Demand and fragmentation: free and cached memory together would do, but not in one piece",
     "another_process": "Another process holds the card",
@@ -53,6 +55,12 @@ HELD: Final = {
     "unnamed": "held by somebody the text does not name",
     "free": "free",
 }
+BASES: Final = {
+    Basis.PRINTED: "printed",
+    Basis.PROCESS_REST: "rest of the process figure",
+    Basis.CAPACITY_REST: "rest of the capacity",
+    Basis.RESERVED_REST: "reserved less allocated",
+}
 MARKS: Final = {"good": "+", "attention": "!", "unknown": "?"}
 IDENTITIES: Final = {
     Identity.EQUAL: "equals the capacity",
@@ -73,16 +81,16 @@ def diagnosis_lines(found: Diagnosis) -> Iterator[str]:
     if found.layers is not None:
         yield ""
         yield from _layers(found.layers)
-    for title, codes in (
-        ("Fixes, in order", [fix.code for fix in found.fixes]),
-        ("Would not help", [f"{vain.code} ({vain.reason})" for vain in found.vain]),
-        ("Remarks", [_remark(remark.code, dict(remark.params)) for remark in found.remarks]),
-        ("Worked out", [f"{name} = {value}" for name, value in found.figures]),
+    for title, lines in (
+        ("Fixes, in order", [said.fix(fix) for fix in found.fixes]),
+        ("Would not help", [said.vain(vain, found) for vain in found.vain]),
+        ("Remarks", [said.remark(remark.code, remark.params) for remark in found.remarks]),
+        ("Worked out", [said.worked_out(name, value) for name, value in found.figures]),
     ):
-        if codes:
+        if lines:
             yield ""
             yield f"{title}:"
-            yield from (f"  {code.replace('_', ' ')}" for code in codes)
+            yield from (f"  {line}" for line in lines)
     if found.links is not None:
         yield ""
         yield _links(found.links)
@@ -97,11 +105,11 @@ def waiting_lines(plan: Plan, tables: Tables, found: Diagnosis) -> Iterator[str]
         yield ""
         yield "Between the cards:"
         for sign in told:
-            yield f"  {MARKS[sign.state]} {_remark(sign.code.replace('_', ' '), dict(sign.params))}"
+            yield f"  {MARKS[sign.state]} {said.sign(sign)}"
     yield ""
     yield "Checklist, from the plan:"
     for item in checklist(plan, tables):
-        yield f"  {MARKS[item.planned]} {_remark(item.code.replace('_', ' '), dict(item.params))}"
+        yield f"  {MARKS[item.planned]} {said.check(item)}"
 
 
 def _links(links: Links) -> str:
@@ -120,7 +128,7 @@ def _links(links: Links) -> str:
 
 
 def _where(record: Record, phase: str | None) -> str:
-    parts = [f"line {record.line}", record.form]
+    parts = [f"line {record.line}", FORMS.get(record.form, record.form.replace("_", " "))]
     if record.device is not None:
         parts.append(f"device {record.device}")
     if record.rank is not None:
@@ -144,10 +152,12 @@ def _asked(found: Diagnosis) -> Iterator[str]:
     tensor = found.tensor
     if tensor is not None:
         exact = found.matches[0].exact if found.matches else False
-        how = ("exactly" if exact else "within 0.5 %") if found.matches else "the likeliest"
+        how = ("the size asked for" if exact else "within 0.5 % of it") if found.matches else "the likeliest"
         values = ", ".join(f"{name} = {value:,}" for name, value in tensor.symbols)
-        name = (tensor.detail or tensor.name).replace("_", " ")
-        yield f"{name}: {tensor.formula} = {tensor.bytes:,} bytes ({values}); {how} of {found.num_tensors}."
+        name = said.tensor(tensor)
+        name = name[:1].upper() + name[1:]
+        sum_ = f"{tensor.formula} = {tensor.bytes:,} bytes ({values})"
+        yield f"{name}: {sum_}; {how}, of {found.num_tensors} tensors compared."
 
 
 def _of_engine(record: Record) -> Iterator[str]:
@@ -170,19 +180,9 @@ def _of_engine(record: Record) -> Iterator[str]:
 
 def _layers(layers: Layers) -> Iterator[str]:
     for held in layers.held:
-        yield f"{HELD[held.name]:42}{gib_text(held.bytes, 2):>10} GiB  {held.printed or held.basis.value}"
+        yield f"{HELD[held.name]:42}{gib_text(held.bytes, 2):>10} GiB  {held.printed or BASES[held.basis]}"
     if layers.total_bytes is not None:
         yield f"{'total':42}{gib_text(layers.total_bytes, 2):>10} GiB  {IDENTITIES[layers.identity]}"
-
-
-def _remark(code: str, params: dict[str, object]) -> str:
-    shown = []
-    for name, value in params.items():
-        if name.endswith("_bytes") and isinstance(value, int):
-            shown.append(f"{name.removesuffix('_bytes')} {gib_text(value, 2)} GiB")
-        else:
-            shown.append(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}")
-    return f"{code} ({', '.join(shown)})" if shown else code
 
 
 def _read(found: Diagnosis) -> str:

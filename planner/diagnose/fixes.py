@@ -337,7 +337,6 @@ _BATCH_IS_NOT_IT: Final = {
     Cause.SMALL_CARD: "engine",
     Cause.ENGINE_MINIMUM: "engine",
     Cause.PARTIAL_OFFLOAD: "engine",
-    Cause.WARM_UP: "engine",
     Cause.WORKERS_SHARED_MEMORY: "host_memory",
 }
 _BATCH_FREE_PHASES: Final = frozenset({"save", "load", "optimizer_step"})

@@ -33,6 +33,9 @@ _CELLS: Final = re.compile(
     rf"llama_(?P<what>kv_cache|memory_recurrent)\w{{0,20}}: size =\s{{0,12}}{_MIB}\s{{0,3}}\(\s{{0,12}}"
     r"(?P<cells>\d{1,12}) cells,\s{0,12}(?P<layers>\d{1,6}) layers"
 )
+_OF_CACHE: Final = re.compile(r"failed to allocate buffer for kv[_ ]cache")
+AFTER: Final = 4
+"""Lines in which the one who asked says what for: the same function allocates weights and caches."""
 _FILE: Final = re.compile(r"([\w.\-]{1,120}\.gguf)\b", re.IGNORECASE)
 _OFFLOADED: Final = re.compile(r"offloaded (\d{1,5})/(\d{1,5}) layers to GPU")
 _PAIR: Final = re.compile(
@@ -57,12 +60,15 @@ _NAMES: Final = {
 def find(passage: Passage) -> Iterator[Record]:
     """Every buffer line, failure and offload line of the passage."""
     file = next((found[1] for line in passage.lines if (found := _FILE.search(line.text[:4000]))), None)
-    for line in passage.lines:
+    for number, line in enumerate(passage.lines):
+        of_cache = any(
+            _OF_CACHE.search(next_.text[:4000]) for next_ in passage.lines[number : number + AFTER]
+        )
         if "MiB" in line.text or "buffer" in line.text or "layers" in line.text or "retrying" in line.text:
-            yield from _of_line(line, file)
+            yield from _of_line(line, file, of_cache=of_cache)
 
 
-def _of_line(line: Line, file: str | None) -> Iterator[Record]:
+def _of_line(line: Line, file: str | None, *, of_cache: bool) -> Iterator[Record]:
     text = line.text[:4000]
     if "layers.offload=" in text:
         yield _offload(line, text)
@@ -74,7 +80,7 @@ def _of_line(line: Line, file: str | None) -> Iterator[Record]:
             failure=True,
             sizes={"request": size(found[1], "MiB")},
             device=int(found[2]),
-            phase=_phase(text),
+            phase="kv_cache" if of_cache else _phase(text),
             file=file,
         )
     elif found := _BUFFER.search(text):
@@ -84,7 +90,7 @@ def _of_line(line: Line, file: str | None) -> Iterator[Record]:
             failure=True,
             sizes={"request": size(found["bytes"], "B")},
             device=integer(found["device"]),
-            phase=_phase(text),
+            phase="kv_cache" if of_cache else _phase(text),
             where=found["name"],
             file=file,
         )

@@ -299,7 +299,7 @@ def test_a_message_is_diagnosed_beside_its_question(tmp_path: Path, said: Any) -
     assert out.startswith("Demand:")
     assert "b*s*V*4 = 2,101,346,304 bytes" in out
     assert "equals the capacity" in out
-    assert "Checklist, from the plan:\n  ? versions\n" in out
+    assert "Checklist, from the plan:\n  ? PyTorch, CUDA and cuDNN go together: " in out
     code, out, _ = said("diagnose", str(path), "--scenario", scenario, "--json")
     assert json.loads(out)["tensor"]["name"] == "logits_fp32"
 
@@ -315,8 +315,8 @@ def test_nccl_lines_are_counted_and_laid_beside_the_plan(tmp_path: Path, said: A
     code, out, _ = said("diagnose", str(path), "--scenario", scenario)
     assert code == 0
     assert "NCCL, network Socket. Channels: 1 over sockets." in out
-    assert "  ! nccl sockets (channels 1, no_device 0)" in out
-    assert "predicted talk (frac 0" in out
+    assert "  ! NCCL goes between nodes over TCP sockets (1 channels)." in out
+    assert "of a step is spent waiting for other cards" in out
 
 
 def test_a_log_comes_by_pipe_in_any_encoding() -> None:

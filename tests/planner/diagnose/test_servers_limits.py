@@ -119,3 +119,11 @@ def test_a_memory_line_beside_a_message_without_figures_is_told() -> None:
     (remark,) = [remark for remark in found.remarks if remark.code == "memory_line"]
     assert dict(remark.params)["line"] == 2
     assert dict(remark.params)["allocated_bytes"] == round(30.52 * GIB)
+
+
+def test_a_cache_that_does_not_fit_is_no_lack_of_room_for_weights() -> None:
+    text = WEIGHTS.split("llama_model_load", maxsplit=1)[0] + (
+        "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache\n"
+    )
+    found = diagnose(text)
+    assert (found.phase, codes(found)[0]) == ("kv_cache", "shorter_context")
