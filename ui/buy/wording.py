@@ -122,15 +122,18 @@ def table_rows(columns: Sequence[Column], words: Words) -> list[list[str]]:
     """A row a figure; the best of a row is marked in words."""
     rows: list[list[str]] = []
     for name, figure, value, least in _ROWS:
-        compared = [] if value is None else _compared(columns, value)
+        valued = [] if value is None else [one for one in columns if value(one) is not None]
+        compared = [one for one in valued if one.on.fits]
         best = None if value is None or len(compared) < 2 else _best(compared, value, least=least)
-        unlike = {id(one) for one in compared if is_alone(name, one)} if is_mixed(name, compared) else set()
+        marked = set(map(id, valued)) if is_mixed(name, valued) else set()
         cells = []
         for one in columns:
             cell = _cell(one, name, figure, words)
+            alone = is_alone(name, one)
             if one is best:
-                cell = words.html("buy.best_alone" if id(one) in unlike else "buy.best", value=cell)
-            if id(one) in unlike and name not in TELLS_ITSELF:
+                unlike = alone and is_mixed(name, compared)
+                cell = words.html("buy.best_alone" if unlike else "buy.best", value=cell)
+            elif alone and id(one) in marked and name not in TELLS_ITSELF:
                 cell = words.html("buy.alone", value=cell)
             cells.append(cell)
         rows.append([_row_label(name, columns, words), *cells])
@@ -152,11 +155,6 @@ def _cell(column: Column, name: str, figure: Figure, words: Words) -> Safe:
     if column.problem is not None and name != "fits":
         return Safe(DASH)
     return figure(column, words)
-
-
-def _compared(columns: Sequence[Column], value: Value) -> list[Column]:
-    """Builds that fit and whose value is known."""
-    return [one for one in columns if one.on.fits and value(one) is not None]
 
 
 def _best(compared: Sequence[Column], value: Value, *, least: bool) -> Column:
