@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from planner.bands import KEPT, KEPT_SAME, band_for, with_floor
 from planner.checks.host import host_issues
-from planner.diffusion.inference import leaves_out_peak
+from planner.diffusion.gaps import leaves_out_peak
 from planner.hardware import Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger

@@ -6,8 +6,7 @@ refusal to start into the bytes a plan may use: needs fit exactly when the engin
     load.
 """
 
-from planner.diffusion.inference import PHASES as PICTURE_PHASES
-from planner.diffusion.inference import host_bytes, pipeline_answer, pipeline_entries
+from planner.diffusion.gaps import PHASES as PICTURE_PHASES
 from planner.hardware import Tables
 from planner.ledger import Ledger, make_ledger
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
@@ -37,6 +36,8 @@ def serving_ledgers(
         tables: Constants.
     """
     if model.latents is not None:
+        from planner.diffusion.inference import pipeline_entries  # noqa: PLC0415 - only pipelines need it
+
         made = (pipeline_entries(share, scenario, model, tables) for share in shares)
         return tuple(make_ledger(entries, PICTURE_PHASES) for entries in made)
     engine = engine_for(scenario.runtime.name)
@@ -82,6 +83,8 @@ def answer_serving(
     """
     engine = engine_for(scenario.runtime.name)
     if model.latents is not None:
+        from planner.diffusion.inference import pipeline_answer  # noqa: PLC0415 - only pipelines need it
+
         answers = [pipeline_answer(s, led, scenario, model) for s, led in zip(shares, ledgers, strict=True)]
     else:
         answers = [
@@ -113,6 +116,8 @@ def _host(
 ) -> ServingHost:
     """What lies in host memory: llama.cpp's part of a model, or a pipeline's components that wait."""
     if model.latents is not None:
+        from planner.diffusion.inference import host_bytes  # noqa: PLC0415 - only pipelines need it
+
         return ServingHost(weights_bytes=host_bytes(scenario, model, shares))
     return (
         host_side(shares, ledgers, scenario, model)

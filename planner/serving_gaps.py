@@ -1,6 +1,6 @@
 """Fields that validate but that no serving formula uses yet: the source of "not modelled yet" warnings."""
 
-from planner.diffusion.inference import not_modelled as pictures_not_modelled
+from planner.diffusion.gaps import not_modelled as pictures_not_modelled
 from planner.memory.serving_draft import POOLED
 from planner.memory.serving_gguf import mixture
 from planner.memory.serving_stored import held_gguf

@@ -11,6 +11,7 @@ from typing import Final
 
 from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels
 from planner.diffusion.forms import plain_peak, text_tokens
+from planner.diffusion.gaps import PHASES
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Ledger, Phase
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
@@ -22,7 +23,6 @@ from planner.placement import Share
 from planner.scenario import Scenario
 from planner.units import ceil_div
 
-PHASES: Final = (Phase.LOAD, Phase.REST, Phase.PREFILL, Phase.FORWARD, Phase.DECODE)
 ENCODING: Final = frozenset({Phase.PREFILL})
 DENOISING: Final = frozenset({Phase.FORWARD})
 DECODING: Final = frozenset({Phase.DECODE})
@@ -163,24 +163,3 @@ def host_bytes(scenario: Scenario, model: ModelSpec, shares: Iterable[Share]) ->
         len(share.indices) * (beside + sum(one.bytes for one in weight_entries(share, scenario, model)))
         for share in shares
     )
-
-
-def leaves_out_peak(scenario: Scenario, model: ModelSpec) -> bool:
-    """Whether what is left out may be the peak: a clip's decoder works on every pixel of every frame."""
-    latents = model.latents
-    if scenario.is_training or latents is None or not has_vae(model):
-        return False
-    return latents.decode_elements_per_pixel is None
-
-
-def not_modelled(model: ModelSpec) -> list[tuple[str, str]]:
-    """(field, reason) of what a plan of pictures leaves out."""
-    latents = model.latents
-    if latents is None:
-        return []
-    found = []
-    if model.components:
-        found.append(("model", "text_encoder_activations"))
-    if has_vae(model) and latents.decode_elements_per_pixel is None:
-        found.append(("model.id", "clip_decoder"))
-    return found

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.diffusion.components import component_entries
-from planner.diffusion.training import forward_entries as denoising_entries
 from planner.hardware import Tables
 from planner.ledger import ALWAYS, TRAINING_PHASES, Entry, Ledger, make_ledger
 from planner.memory.inventory import Division, Tensor, inventory, stacked
@@ -129,7 +128,11 @@ def _ledger(
 
 def _forward_and_loss(step: Step) -> list[Entry]:
     saved = [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS)]
-    return [*saved, *(denoising_entries(step, saved) if step.model.latents else loss_entries(step))]
+    if step.model.latents is None:
+        return [*saved, *loss_entries(step)]
+    from planner.diffusion.training import forward_entries as denoising_entries  # noqa: PLC0415 - only pipelines need it
+
+    return [*saved, *denoising_entries(step, saved)]
 
 
 def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Tensor], list[Tensor]]:

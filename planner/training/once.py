@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from planner.diffusion.training import input_entries
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_forms import has_residual_dropout
 from planner.memory.layer_view import RUNS_TRANSFORMERS
@@ -22,6 +21,8 @@ TWO_ROTARIES: Final = frozenset({"gemma3", "gemma3_text"})
 def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Tensors of a step that every layer shares; small beside the layers' own, but not nothing."""
     if step.model.latents is not None:
+        from planner.diffusion.training import input_entries  # noqa: PLC0415 - only pipelines need it
+
         return input_entries(step, phases)
     return [
         *id_entries(step, phases),

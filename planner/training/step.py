@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, Final, TypeVar
 
-from planner.diffusion.forms import denoiser_form
 from planner.ledger import Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, vocab_rows
@@ -101,6 +100,8 @@ class Step:
 
     def _new_form(self, layer: Layer, *, stream: bool) -> LayerForm:
         if layer.program:
+            from planner.diffusion.forms import denoiser_form  # noqa: PLC0415 - only pipelines need it
+
             return denoiser_form(layer, self.model, self.setup)
         if self.setup.megatron:
             return megatron_form(layer, self.model, self.setup)
