@@ -4,7 +4,7 @@ from typing import Final
 
 import streamlit as st
 
-from planner.imports import Imported, ImportRefusedError, Remark, import_text
+from planner.imports import FORMATS, Imported, ImportRefusedError, Remark, import_text
 from planner.validation import parse_scenario
 from ui import parts
 from ui.answers import tables
@@ -79,6 +79,8 @@ def outcome(found: object, words: Words) -> None:
     """What came of a text: taken over with remarks, or refused."""
     if isinstance(found, ImportRefusedError):
         params = {name: DASH if value is None else value for name, value in found.params.items()}
+        if found.code in {"format_unknown", "format_unsure"}:
+            params["allowed"] = words.listed([words(f"import.source.{name}") for name in FORMATS])
         text = words.html(f"import.refused.{found.code}", **params)
         st.html(f'<div class="msg bad" role="alert">{text}</div>')
     elif isinstance(found, Imported):

@@ -50,6 +50,8 @@ _MODELS: Final = frozenset(
     {"model", "model_path", "m", "hf", "hfr", "hf_repo", "model_name_or_path", "base_model", "adapter"}
 )
 """Keys that stay when a file is read without its others: what it leaves out may follow from the model."""
+_OF_THE_MODEL: Final = frozenset({"serving.weights"})
+"""Fields that the name of a model's file tells."""
 _NOTHING: Final = (None, 1, False, "none")
 """Values that a field without any has as well."""
 _BLOCKS: Final = ("training", "parallel", "serving", "adapter", "runtime")
@@ -118,6 +120,7 @@ def _own(draft: Draft, plain: Draft) -> tuple[tuple[str, Any, Any], ...]:
         for path in dict.fromkeys((*before, *after))
         if path.partition(".")[0] in blocks
         and path != "runtime.name"
+        and not (path in _OF_THE_MODEL and after.get(path) is not None)
         and before.get(path) != after.get(path) == without.get(path)
         and not (before.get(path) is None and after.get(path) in _NOTHING)
     )

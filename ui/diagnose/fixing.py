@@ -46,7 +46,8 @@ def draw_fixes(found: Diagnosis, document: Document, plan: Plan, words: Words) -
         return
     effects = planned_effects(document, plan)
     fixes = ordered(found, effects)
-    st.html(parts.section(words("diagnose.fixes"), words("diagnose.fixes_note")))
+    note = words("diagnose.fixes_note") if any(fix.change for fix in fixes) else ""
+    st.html(parts.section(words("diagnose.fixes"), note))
     best = next((fix for fix in fixes if fix.change and effects[fix.change].plan.verdict in GOOD), None)
     several = _several(fixes, effects)
     if several is not None:

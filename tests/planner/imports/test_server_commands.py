@@ -63,6 +63,7 @@ def test_a_llama_cpp_command_is_taken_over() -> None:
         "flash_attention": True, "gpu_layers": 99, "host_experts": True, "expert_layers": [28],
     }  # fmt: skip
     assert not {"training", "adapter", "parallel", "name"} & made.keys()
+    assert "serving.weights" not in {path for path, _, _ in found.own}
     assert found.trouble == ()
 
 
