@@ -52,7 +52,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     else:
         ledgers = serving_ledgers(shares, resolved, model, tables)
         serving = answer_serving(shares, ledgers, resolved, model, tables)
-    devices = tuple(_device_plan(s, led, resolved, tables) for s, led in zip(shares, ledgers, strict=True))
+    devices = _device_plans(shares, ledgers, resolved, tables)
     if leaves_out_peak(resolved, model):
         devices = tuple(_at_least(device) for device in devices)
     if any(issue.code == "runtime_not_on_this_card" for issue in issues):
@@ -117,6 +117,23 @@ def verdict_for(band: PeakBand | None, usable: int | None, margin_frac: float) -
     if band.high_bytes <= usable * (1 - margin_frac):
         return Verdict.FITS
     return Verdict.TIGHT
+
+
+def _device_plans(
+    shares: tuple[Share, ...], ledgers: tuple[Ledger, ...], scenario: Scenario, tables: Tables
+) -> tuple[DevicePlan, ...]:
+    """A plan a group of devices; devices of one row that share a ledger are judged once."""
+    known: dict[tuple[int, int], DevicePlan] = {}
+    found = []
+    for share, ledger in zip(shares, ledgers, strict=True):
+        key = id(ledger), id(share.device)
+        if key in known:
+            like = known[key]
+            found.append(replace(like, indices=share.indices, stage=share.stage, layers=share.layer_range))
+        else:
+            known[key] = _device_plan(share, ledger, scenario, tables)
+            found.append(known[key])
+    return tuple(found)
 
 
 def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Tables) -> DevicePlan:

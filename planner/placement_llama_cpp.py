@@ -7,6 +7,7 @@ layer.
 """
 
 from bisect import bisect_right
+from collections.abc import Hashable
 from itertools import accumulate
 
 from planner.cards import gpu_of
@@ -76,11 +77,13 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
     first = offloaded_from(model.num_layers, scenario)
     held = model.num_layers - first + (1 if output_offloaded(model.num_layers, scenario) else 0)
     points = split_points(split_weights(scenario, gpus, rows))
-    owners = [device_of(position, held, points) for position in range(held)]
+    owned: dict[int, list[int]] = {}
+    for position in range(held):
+        owned.setdefault(device_of(position, held, points), []).append(first + position)
     shares = []
     cursor = first
     for index, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
-        mine = [first + position for position, owner in enumerate(owners) if owner == index]
+        mine = owned.get(index, [])
         layers = [layer for layer in mine if layer < model.num_layers]
         start = cursor
         cursor += len(layers)
@@ -99,3 +102,13 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
             )
         )
     return tuple(shares)
+
+
+def alike(share: Share, scenario: Scenario) -> Hashable:
+    """Devices of one job with equal keys hold the same: row of cards, layers, and whether they come first.
+
+    Where experts are sent to devices by hand, each device is one by itself.
+    """
+    index = share.indices[0]
+    place = index if scenario.serving.expert_layers else min(index, 1)
+    return id(share.device), share.layer_range, share.holds_head, place

@@ -6,9 +6,12 @@ refusal to start into the bytes a plan may use: needs fit exactly when the engin
     load.
 """
 
+from collections.abc import Callable, Hashable
+
 from planner.diffusion.gaps import PHASES as PICTURE_PHASES
 from planner.hardware import Tables
 from planner.ledger import Ledger, make_ledger
+from planner.memory.serving_answer import DeviceAnswer
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME
 from planner.memory.serving_demand import demand, workload_tokens
 from planner.memory.serving_engines import engine_for
@@ -17,7 +20,7 @@ from planner.memory.serving_llama_cache import context_each
 from planner.memory.serving_llama_host import host_side
 from planner.model.spec import ModelSpec
 from planner.placement import Share
-from planner.placement_llama_cpp import LLAMA_FAMILY
+from planner.placement_llama_cpp import LLAMA_FAMILY, alike
 from planner.plan_types import ServingAnswer, ServingHost
 from planner.scenario import Scenario
 
@@ -41,7 +44,27 @@ def serving_ledgers(
         made = (pipeline_entries(share, scenario, model, tables) for share in shares)
         return tuple(make_ledger(entries, PICTURE_PHASES) for entries in made)
     engine = engine_for(scenario.runtime.name)
-    return tuple(make_ledger(engine.entries(share, scenario, model, tables), PHASES) for share in shares)
+
+    def made_for(share: Share) -> Ledger:
+        return make_ledger(engine.entries(share, scenario, model, tables), PHASES)
+
+    if scenario.runtime.name in LLAMA_FAMILY:
+        return _once_each(shares, scenario, made_for)
+    return tuple(map(made_for, shares))
+
+
+def _once_each(
+    shares: tuple[Share, ...], scenario: Scenario, make: Callable[[Share], Ledger]
+) -> tuple[Ledger, ...]:
+    """A ledger a device, those of equal devices made once: thousands of cards hold few different things."""
+    known: dict[Hashable, Ledger] = {}
+    found = []
+    for share in shares:
+        key = alike(share, scenario)
+        if key not in known:
+            known[key] = make(share)
+        found.append(known[key])
+    return tuple(found)
 
 
 def cache_bytes(ledger: Ledger) -> int:
@@ -81,15 +104,12 @@ def answer_serving(
         model: The model.
         tables: Constants.
     """
-    engine = engine_for(scenario.runtime.name)
     if model.latents is not None:
         from planner.diffusion.inference import pipeline_answer  # noqa: PLC0415 - only pipelines need it
 
         answers = [pipeline_answer(s, led, scenario, model) for s, led in zip(shares, ledgers, strict=True)]
     else:
-        answers = [
-            engine.answer(s, led, scenario, model, tables) for s, led in zip(shares, ledgers, strict=True)
-        ]
+        answers = _answers(shares, ledgers, scenario, model, tables)
     tightest = min(range(len(answers)), key=lambda i: answers[i].concurrency)
     limit = answers[tightest]
     return ServingAnswer(
@@ -109,6 +129,25 @@ def answer_serving(
         state_slots=limit.state_slots,
         host=_host(shares, ledgers, scenario, model),
     )
+
+
+def _answers(
+    shares: tuple[Share, ...],
+    ledgers: tuple[Ledger, ...],
+    scenario: Scenario,
+    model: ModelSpec,
+    tables: Tables,
+) -> list[DeviceAnswer]:
+    """The engine's answer for each group; devices of one row that share a ledger are asked once."""
+    engine = engine_for(scenario.runtime.name)
+    known: dict[tuple[int, int], DeviceAnswer] = {}
+    found = []
+    for share, ledger in zip(shares, ledgers, strict=True):
+        key = id(ledger), id(share.device)
+        if key not in known:
+            known[key] = engine.answer(share, ledger, scenario, model, tables)
+        found.append(known[key])
+    return found
 
 
 def _host(

@@ -17,6 +17,7 @@ SHIFTS = (10, 20, 30, 40)
 UNITS = frozenset({1024, 1024**2, 1024**3, 1024**4, 10**9})
 # Numbers that equal a unit and are none: (file, qualified name of what they stand in) -> what they are.
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("planner/advise/serving.py", "LEAST_STEP_TOKENS"): "tokens of a step",
     ("planner/cli/report.py", "_title"): "billions of parameters",
     ("planner/claims/bytes_per_parameter.py", "BILLION"): "billions of parameters",
     (
