@@ -26,6 +26,7 @@ class Draft:
         remarks: What is said of keys.
         models: Rows of the catalog by model id, where a file names its model in another way.
         known: How many keys of the file were known.
+        told: Fields that a key of the file names straight.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Draft:
         self.document = deepcopy(self.base)
         self.models: Mapping[str, Mapping[str, Any]] = models or {}
         self.known = 0
+        self.told: set[str] = set()
         self.taken: dict[str, Any] = {}
         self.remarks: list[Remark] = []
 

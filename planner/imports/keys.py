@@ -158,6 +158,7 @@ class Keys:
             return default
         if path:
             self.draft.put(path, meaning)
+            self.draft.told.add(path)
         return meaning
 
 

@@ -21,7 +21,15 @@ from planner.imports.command_line import CommandLine, read_command_line
 from planner.imports.draft import Draft, leaves
 from planner.imports.keys import Keys
 from planner.imports.python_text import read_python
-from planner.imports.recognise import check_known, detected, is_command_line, named_program, program_of
+from planner.imports.recognise import (
+    PROGRAM,
+    check_known,
+    detected,
+    first_line,
+    is_command_line,
+    named_program,
+    program_of,
+)
 from planner.imports.types import Imported, ImportRefusedError
 from planner.yaml_text import TextError, read_json, read_yaml
 
@@ -88,8 +96,10 @@ def import_text(
             raise ImportRefusedError("format_unknown")
         return _mapping(values, base, found, checked=source is None)
     except ImportRefusedError as problem:
-        if problem.code in {"format_unknown", "format_unsure"}:
-            raise ImportRefusedError(problem.code, allowed=", ".join(FORMATS)) from problem
+        is_prose = problem.code == "quotes_open" and source is None and not PROGRAM.search(first_line(text))
+        if is_prose or problem.code in {"format_unknown", "format_unsure"}:
+            code = "format_unsure" if is_prose else problem.code
+            raise ImportRefusedError(code, allowed=", ".join(FORMATS)) from problem
         raise
 
 
@@ -114,12 +124,15 @@ def _line(
 def _own(draft: Draft, plain: Draft) -> tuple[tuple[str, Any, Any], ...]:
     """Fields that change though the file has no word of them: they change alike when its keys are taken out."""
     before, after, without = (dict(leaves(d)) for d in (draft.base, draft.document, plain.document))
-    blocks = [block for block in _BLOCKS if block in draft.document]
+    blocks = [
+        block for block in _BLOCKS if block in draft.document and (block in draft.base or block != "adapter")
+    ]
     return tuple(
         (path, before.get(path), after.get(path))
         for path in dict.fromkeys((*before, *after))
         if path.partition(".")[0] in blocks
         and path != "runtime.name"
+        and path not in draft.told
         and not (path in _OF_THE_MODEL and after.get(path) is not None)
         and before.get(path) != after.get(path) == without.get(path)
         and not (before.get(path) is None and after.get(path) in _NOTHING)

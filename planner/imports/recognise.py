@@ -78,12 +78,18 @@ UNKNOWN_FACTOR: Final = 3
 
 def is_command_line(text: str) -> bool:
     """Whether a text reads like words for a shell: options, and no mapping before them."""
-    first = next(
-        (line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), ""
-    )
+    first = first_line(text)
+    if not first.startswith("{") and PROGRAM.search(first.partition(": ")[0]):
+        return True
     if first.startswith(("{", "---")) or first.endswith(":") or ": " in first.partition("--")[0]:
         return False
-    return " --" in f" {text}" or "\n--" in text or bool(PROGRAM.search(first))
+    return " --" in f" {text}" or "\n--" in text
+
+
+def first_line(text: str) -> str:
+    """The first line that is neither empty nor a comment."""
+    lines = (line.strip() for line in text.splitlines() if not line.startswith("#"))
+    return next((line for line in lines if line), "")
 
 
 def named_program(line: CommandLine) -> str | None:

@@ -73,6 +73,7 @@ def test_a_llama_cpp_command_is_taken_over() -> None:
         ("llama-cli -m gpt-oss-20b-mxfp4.gguf --n-gpu-layers all", "gpu_layers", 999),
         ("llama-server -hf ggml-org/gpt-oss-20b-GGUF:MXFP4 -c 0", "weights", "mxfp4"),
         ("llama-server -m x.gguf -ctk f16 -ctv q4_0 -c 100", "kv_cache_v", "q4_0"),
+        ("./llama-cli -m x.gguf -ngl 40 -p 'say: this'", "gpu_layers", 40),
         ("llama-server -m x.gguf -ts 3,1 -sm row", "tensor_split", [3.0, 1.0]),
         ("llama-server -m x.gguf -ot exps=CPU -fa off", "host_experts", True),
         ("docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m /m/x.gguf -ub 2048", "batched_tokens", 2048),
@@ -144,6 +145,7 @@ def test_a_command_that_is_written_reads_back_as_the_same_plan(name: str) -> Non
     [
         TGI,
         PROSE,
+        PROSE + "It doesn't matter.\n    torchrun x.py --port 1\n",
         "text-generation-launcher --model-id m/x --num-shard 4",
         "python train.py --config a.yml --port 3",
         "stage: test\nscript: x\nimage: y\nneeds: z\nrules: w",
@@ -163,6 +165,8 @@ def test_what_a_file_leaves_out_is_listed_with_what_stood_there() -> None:
     assert own["parallel.sharding"] == ("fsdp", "none")
     assert "training.checkpointing" not in own
     assert found.document["training"]["sequence_length"] == 1024
+    same = read('{"bf16": true, "per_device_train_batch_size": 8}')
+    assert "training.micro_batch" not in {path for path, _, _ in same.own}
 
 
 def test_a_name_stays_with_the_same_model_and_task_only() -> None:
