@@ -5,7 +5,7 @@ order), so the first cards form the first stage. Equal cards with an equal share
 """
 
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 
 from planner.cards import gpu_of
 from planner.hardware import Gpu, Tables
@@ -130,7 +130,7 @@ def _interleaved_in_flight(
 
 def expand_devices(scenario: Scenario) -> tuple[Device, ...]:
     """The device row of every position in the job."""
-    return tuple(row for row in scenario.hardware.devices for _ in range(row.count))
+    return tuple(chain.from_iterable(repeat(row, row.count) for row in scenario.hardware.devices))
 
 
 def place(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
@@ -168,6 +168,8 @@ def _groups(
 
 
 def _equal_cards(members: tuple[int, ...], rows: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
+    if len(set(map(id, map(rows.__getitem__, members)))) == 1:
+        return (members,)
     groups: dict[tuple[str, OwnCard | None, int | None, int | None], list[int]] = {}
     for index in members:
         row = rows[index]

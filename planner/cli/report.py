@@ -75,7 +75,8 @@ def _span(indices: tuple[int, ...]) -> str:
 
 
 def _groups(plan: Plan) -> Iterator[str]:
-    categories = [c for c in Category if any(_parts(device).get(c) for device in plan.devices)]
+    parts_of = {id(device.ledger): _parts(device) for device in plan.devices}
+    categories = [c for c in Category if any(parts.get(c) for parts in parts_of.values())]
     header = [
         "devices",
         "card",
@@ -88,7 +89,7 @@ def _groups(plan: Plan) -> Iterator[str]:
     yield "GiB on one device of each group, in its fullest phase:"
     rows = []
     for device in plan.devices:
-        parts = _parts(device)
+        parts = parts_of[id(device.ledger)]
         rows.append(
             [
                 _span(device.indices),

@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
+from hardware_db import load_tables
+from planner.estimate import plan
 from planner.placement import chunk_sizes, micro_batches_in_flight, stage_layers
 from planner.scenario import Parallel
+from planner.validation import parse_scenario
 from tests.planner.training import cases
+
+TABLES = load_tables()
 
 
 def in_flight(accumulation: int, layers: int = 32, **parallel: Any) -> list[float]:
@@ -57,3 +62,24 @@ def test_every_layer_is_placed_once() -> None:
     assert sum(len(group.layers) for group in groups) == model.num_layers
     assert [group.holds_embedding for group in groups] == [True, False, False, False]
     assert [group.holds_head for group in groups] == [False, False, False, True]
+
+
+def test_cards_of_one_row_are_one_group_and_equal_rows_too() -> None:
+    """However many there are; the groups keep the order of the cards."""
+    rows = [{"gpu": "h100-sxm-80gb", "count": 2}, {"gpu": "a100-sxm-80gb", "count": 1}]
+    for devices, groups in (
+        (rows[:1], [(0, 1)]),
+        (rows, [(0, 1), (2,)]),
+        ([*rows, rows[0]], [(0, 1, 3, 4), (2,)]),
+    ):
+        scenario, issues = parse_scenario(
+            {
+                "version": 1,
+                "task": "full",
+                "model": {"id": "meta-llama/Llama-3.1-8B"},
+                "hardware": {"devices": devices},
+                "runtime": {"name": "hf_trainer"},
+            }
+        )
+        assert scenario is not None, issues
+        assert [device.indices for device in plan(scenario, TABLES).devices] == groups
