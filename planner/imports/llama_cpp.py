@@ -157,8 +157,12 @@ def _first_experts(keys: Keys, draft: Draft) -> None:
         return
     row = draft.models.get(str(draft.get("model.id")), {})
     total, dense = row.get("num_hidden_layers"), row.get("first_k_dense") or 0
-    if not isinstance(total, int) or _cards(draft) != 1:
+    cards = _cards(draft)
+    if not isinstance(total, int) or cards is None:
         keys.remark("n_cpu_moe", first, "not_modelled")
+        return
+    if cards != 1:
+        keys.remark("n_cpu_moe", first, "one_card", cards=cards)
         return
     draft.put("serving.host_experts", True)
     left = total - max(first, dense)

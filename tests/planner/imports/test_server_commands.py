@@ -195,3 +195,9 @@ def test_megatrons_data_parallelism_is_what_the_degrees_leave(pipeline: int, dat
 def test_a_vocabulary_that_is_missing_is_said() -> None:
     assert reasons(read(MEGATRON.format(pipeline=8, more=""))) == {"--vocab_size": "missing"}
     assert planned("megatron_llama").scenario.task == "pretrain"
+
+
+def test_experts_of_the_first_layers_are_counted_for_one_card_only() -> None:
+    found = read(LLAMA, {**BASE, "hardware": {"devices": [{"gpu": "rtx-4090-24gb", "count": 2}]}})
+    assert reasons(found) == {"--n_cpu_moe": "one_card"}
+    assert "expert_layers" not in found.document["serving"]
