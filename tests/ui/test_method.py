@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 GAP_FILES = (
     *("planner/training/gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py"),
-    "planner/diffusion/inference.py",
+    "planner/diffusion/gaps.py",
 )
 
 NO_GAPS = {("training.packing", "padded_to_sequence_length"), ("weights", "expert_weights")}
