@@ -7,8 +7,8 @@ from planner.advise.change import Change, change
 from planner.document import Document
 from planner.placement import data_degree
 from planner.plan_types import Plan
+from planner.runtimes.abilities import ABILITIES, Ability
 from planner.scenario import Scenario
-from planner.search.space import ABILITIES, Ability
 
 SPLITTING_ENGINES: Final = frozenset({"vllm", "sglang"})
 USUAL_MACHINE: Final = 8

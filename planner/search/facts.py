@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.runtimes.abilities import ABILITIES
 from planner.scenario import Offload, Optimizer, Parallel, Scenario, Training
-from planner.search.space import ABILITIES, Variant
+from planner.search.space import Variant
 from planner.training.setup import casts_module
 
 Rows = NDArray[np.intp]

@@ -16,6 +16,7 @@ from typing import Final
 
 from planner.model.spec import ModelSpec
 from planner.resolve import apply, resolve
+from planner.runtimes.abilities import ABILITIES, Ability
 from planner.runtimes.profile import Value
 from planner.scenario import Adapter, Hardware, Parallel, Runtime, Scenario
 from planner.search.types import Limits, Technique
@@ -26,57 +27,9 @@ CONTEXTS: Final = (1, 2, 4, 8)
 LONG_SEQUENCE: Final = 16_384
 """Context parallelism is tried from here on: shorter sequences are cheaper to divide by sequence number."""
 RANK: Final = 16
-BASES: Final = ("nf4", "nf4_dq", "int8")
 Changes = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ability:
-    """What a framework can do.
-
-    Attributes:
-        sharding: Ways to divide the states over data ranks.
-        checkpointing: Forms of it that the planner models.
-        tensor: Divides matrices over cards.
-        pipeline: Divides layers over cards.
-        context: Divides sequences over cards.
-        sequence: Tensor-parallel ranks also divide the residual stream, as its recipes do.
-        offload: Keeps optimizer states on the host.
-        full: Trains whole models.
-        adapters: Trains adapters.
-        packed: Formats of a packed base.
-        most_cards: That one job runs on; None for any number.
-    """
-
-    sharding: tuple[str, ...] = ("none",)
-    checkpointing: tuple[str, ...] = ("none", "full")
-    tensor: bool = False
-    pipeline: bool = False
-    context: bool = False
-    sequence: bool = False
-    offload: bool = False
-    full: bool = True
-    adapters: bool = True
-    packed: tuple[str, ...] = ()
-    most_cards: int | None = None
-
-
-ABILITIES: Final[Mapping[str, Ability]] = {
-    "hf_trainer": Ability(sharding=("none", "fsdp"), packed=BASES),
-    "torchtune": Ability(sharding=("none", "fsdp"), packed=("nf4",)),
-    "torchtitan": Ability(
-        sharding=("fsdp",), tensor=True, pipeline=True, context=True, sequence=True, adapters=False
-    ),
-    "litgpt": Ability(sharding=("none", "fsdp"), packed=("nf4", "nf4_dq")),
-    "megatron_lm": Ability(
-        sharding=("none", "zero1"), checkpointing=("none", "selective_attention", "full"),
-        tensor=True, pipeline=True, context=True, sequence=True, adapters=False,
-    ),
-    "deepspeed": Ability(sharding=("zero1", "zero2", "zero3"), offload=True),
-    "unsloth": Ability(packed=("nf4",), most_cards=1),
-    "generic": Ability(sharding=("none", "zero1", "zero2", "fsdp"), tensor=True, pipeline=True, packed=BASES),
-}  # fmt: skip
-"""Settings that each framework's own recipes offer. `transformers` stands for a plain loop around its classes."""
 TRIED: Final[Mapping[bool, tuple[str, ...]]] = {
     False: ("deepspeed", "torchtitan", "megatron_lm", "hf_trainer"),
     True: ("hf_trainer", "unsloth", "torchtune", "deepspeed"),

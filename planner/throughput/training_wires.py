@@ -66,7 +66,7 @@ class Wires:
     def __init__(self, share: Share, setup: Setup, plan: Plan, held: Held, tables: Tables) -> None:
         self.share, self.setup, self.model, self.held = share, setup, plan.model, held
         hardware = plan.resolved.hardware
-        node = ln.node_of(share.gpu, tables)
+        node = ln.node_of(share.gpu, tables) if hardware.num_devices > 1 else None
         chassis = hardware.devices_per_node or (node.gpus_per_node if node else hardware.num_devices)
         self.per_node = min(ln.fast_domain(share.gpu, chassis, node), hardware.num_devices)
         self.peer, is_fabric = ln.peer_link(share.gpu, hardware.links)
