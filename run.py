@@ -369,16 +369,19 @@ def short_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
 def pytest_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
     """The tests without a browser side by side, then those in the browser one at a time: pages take turns.
 
-    A browser on a busy machine is not always on time: what failed there has one more try, which the output shows.
+    Browsers, ports and processes are not always on time on a busy machine: what failed has one more try, by itself,
+    which the output shows.
     """
     no_tests = 5
     fine = (0, no_tests) if pytest_args else (0,)
     pytest = [str(python), "-m", "pytest"]
+    plain = [*pytest, "-m", "not long and not browser"]
     in_browser = [*pytest, "-m", "browser and not long", *pytest_args]
-    again = (*in_browser, "--last-failed")
     return [
-        Step("pytest", [*pytest, "-m", "not long and not browser", *side_by_side(), *pytest_args], fine),
-        Step("pytest, in the browser", in_browser, fine, again),
+        Step(
+            "pytest", [*plain, *side_by_side(), *pytest_args], fine, (*plain, *pytest_args, "--last-failed")
+        ),
+        Step("pytest, in the browser", in_browser, fine, (*in_browser, "--last-failed")),
     ]
 
 

@@ -67,6 +67,7 @@ def test_one_more_try_counts_and_is_shown(
     assert "x: what failed, once more" in capsys.readouterr().out
 
 
-def test_only_the_tests_in_the_browser_have_one_more_try() -> None:
-    steps = run.short_steps(Path(sys.executable), [])
-    assert [step.name for step in steps if step.again] == ["pytest, in the browser"]
+def test_only_tests_have_one_more_try_and_only_those_that_failed() -> None:
+    again = {step.name: step.again for step in run.short_steps(Path(sys.executable), []) if step.again}
+    assert list(again) == ["pytest", "pytest, in the browser"]
+    assert all(command[-1] == "--last-failed" for command in again.values())
