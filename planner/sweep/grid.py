@@ -23,7 +23,7 @@ from planner.plan_types import Plan
 from planner.scenario import Scenario
 from planner.sweep.formula import NotExpressibleError, Powers, Whole
 from planner.sweep.ledgers import DeviceValues, device_values
-from planner.sweep.region import NotAlikeError, compiled
+from planner.sweep.region import NotAlikeError, StepError, compiled
 
 AXES: Final[Mapping[str, tuple[str, str]]] = {
     "micro_batch": ("training", "micro_batch"),
@@ -39,6 +39,7 @@ UNKNOWN_BYTES: Final = np.iinfo(np.int64).min
 POINTS_AT_ONCE: Final = 1 << 13
 PHASES: Final = tuple(Phase)
 Codes = NDArray[np.int8]
+Parts = tuple[tuple[slice, slice], tuple[slice, slice]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +154,8 @@ class _Maker:
             if len(xs) == len(ys) == 1:
                 self._store_plan(down.start, across.start)
                 return
-            for part in _parts(down, across, error):
+            at_step = self._at_step(down, across, error) if isinstance(error, StepError) else None
+            for part in at_step or _parts(down, across, error):
                 self.fill(*part)
             return
         if programs is None:
@@ -165,6 +167,29 @@ class _Maker:
             powers = Powers(np.array(self.rows[rows], np.int64)[:, None], y)
             values = [device_values(one, powers, self.scenario, self.tables, self.band) for one in programs]
             self._store(rows, across, values)
+
+    def _at_step(self, down: slice, across: slice, error: StepError) -> Parts | None:
+        """The region cut where a symbol steps, found by halves; None where a plan on the way is refused or other."""
+        sizes = (self.rows[down], self.columns[across])[error.axis]
+        other = (self.columns[across], self.rows[down])[error.axis][0]
+        low, high = 0, len(sizes) - 1
+
+        def value(index: int) -> object:
+            point = (sizes[index], other) if error.axis == 0 else (other, sizes[index])
+            found = self.with_all_moments(*point)
+            return None if found is None else error.value(found)
+
+        try:
+            first, last = value(low), value(high)
+            while high - low > 1:
+                middle = (low + high) // 2
+                here = value(middle)
+                if here not in {first, last}:
+                    return None
+                low, high = (middle, high) if here == first else (low, middle)
+        except IndexError:
+            return None
+        return None if first == last else _cut(down, across, error.axis, high)
 
     def _store(self, down: slice, across: slice, devices: list[DeviceValues]) -> None:
         """The group with the least headroom; where no capacity is known, the one with the highest peak."""
@@ -218,25 +243,27 @@ def _rank(device: DeviceValues) -> Whole:
     return -device.peak_bytes if device.headroom_bytes is None else device.headroom_bytes
 
 
-def _parts(
-    down: slice, across: slice, error: NotExpressibleError
-) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+def _parts(down: slice, across: slice, error: NotExpressibleError) -> Parts:
     """Where to cut a region: after its first row if that is the odd one, else in two."""
     if not isinstance(error, NotAlikeError):
         return _halves(down, across, None)
     if error.first_alone and down.stop - down.start > 1:
-        cut = down.start + 1
-        return (slice(down.start, cut), across), (slice(cut, down.stop), across)
+        return _cut(down, across, 0, 1)
     return _halves(down, across, error.axis)
 
 
-def _halves(down: slice, across: slice, axis: int | None) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+def _halves(down: slice, across: slice, axis: int | None) -> Parts:
     """A region cut in two across an axis; without one, across its longer side."""
     tall, wide = down.stop - down.start, across.stop - across.start
     if axis is None:
         axis = 0 if tall >= wide else 1
+    return _cut(down, across, axis, (wide if axis else tall) // 2)
+
+
+def _cut(down: slice, across: slice, axis: int, after: int) -> Parts:
+    """A region cut across an axis after so many sizes."""
     if axis == 0:
-        middle = down.start + tall // 2
+        middle = down.start + after
         return (slice(down.start, middle), across), (slice(middle, down.stop), across)
-    middle = across.start + wide // 2
+    middle = across.start + after
     return (down, slice(across.start, middle)), (down, slice(middle, across.stop))

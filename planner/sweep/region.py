@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from planner.hardware import Tables
@@ -66,6 +67,20 @@ class NotAlikeError(NotExpressibleError):
         self.first_alone = first_alone
 
 
+class StepError(NotExpressibleError):
+    """A symbol takes one step along one size: it is the same on either side of it.
+
+    Attributes:
+        axis: Along which size, 0 or 1.
+        value: The symbol in a plan of the region.
+    """
+
+    def __init__(self, axis: int, value: Callable[[Plan], object]) -> None:
+        super().__init__(f"a symbol steps along axis {axis}")
+        self.axis = axis
+        self.value = value
+
+
 def _axis(shapes: Mapping[Point, object], xs: Point, ys: Point) -> int | None:
     if any(shapes[x, ys[0]] != shapes[x, ys[1]] for x in xs):
         return 1
@@ -121,6 +136,7 @@ def compiled(
     shares = place_job(corner.resolved, corner.model, tables)
     return tuple(
         _device(
+            i,
             span,
             {point: plan.devices[i] for point, plan in plans.items()},
             setup_for(share, corner.resolved, corner.model) if corner.resolved.is_training else None,
@@ -131,7 +147,11 @@ def compiled(
 
 
 def _device(
-    span: tuple[Point, Point], devices: dict[Point, DevicePlan], setup: Setup | None, shard: int
+    position: int,
+    span: tuple[Point, Point],
+    devices: dict[Point, DevicePlan],
+    setup: Setup | None,
+    shard: int,
 ) -> DeviceProgram:
     first = next(iter(devices.values()))
     groups: dict[Key, Group] = {}
@@ -139,7 +159,7 @@ def _device(
     moments = _moments(first.ledger)
     for i, entry in enumerate(_counted(first)):
         alike = {point: entries[i] for point, entries in ledgers.items()}
-        _add(groups, entry, _alive(entry, moments), _program(span, entry, alike))
+        _add(groups, entry, _alive(entry, moments), _program(span, entry, alike, (position, i)))
     return DeviceProgram(
         moments=moments,
         groups=groups,
@@ -170,15 +190,26 @@ def _shape(device: DevicePlan) -> tuple[object, ...]:
     return device.indices, device.usable_source, device.ledger.phases, entries
 
 
-def _program(span: tuple[Point, Point], entry: Entry, alike: dict[Point, Entry]) -> Formula:
+def _program(
+    span: tuple[Point, Point], entry: Entry, alike: dict[Point, Entry], place: tuple[int, int]
+) -> Formula:
     """An entry over the region; one that is the same at every probe is that number of bytes."""
     if all(other.symbols == entry.symbols for other in alike.values()):
         return constant(entry.bytes)
-    symbols = {
-        name: _fitted(span, {point: other.symbols[k][1] for point, other in alike.items()})
-        for k, (name, _) in enumerate(entry.symbols)
-    }
+    symbols = {}
+    for k, (name, _) in enumerate(entry.symbols):
+        try:
+            symbols[name] = _fitted(span, {point: other.symbols[k][1] for point, other in alike.items()})
+        except _NotBilinearError as error:
+            if error.axis is None:
+                raise
+            raise StepError(error.axis, partial(_symbol, place, k)) from error
     return program(entry.formula, symbols, (span[0][1], span[1][1]))
+
+
+def _symbol(place: tuple[int, int], k: int, plan: Plan) -> object:
+    device, entry = place
+    return _counted(plan.devices[device])[entry].symbols[k][1]
 
 
 def _moments(ledger: Ledger) -> tuple[Moment, ...]:
@@ -232,5 +263,23 @@ def _fitted(span: tuple[Point, Point], known: dict[Point, int] | dict[Point, int
     xs, ys = span
     found = bilinear(xs, ys, tuple(tuple(amounts[x, y] for y in ys) for x in xs))
     if any(value_at(found, *point) != amount for point, amount in amounts.items()):
-        raise NotExpressibleError("a symbol is not bilinear")
+        raise _NotBilinearError(_stepping(span, amounts))
     return found
+
+
+class _NotBilinearError(NotExpressibleError):
+    """A value that is no bilinear function of the sizes; `axis`: the only size along which it steps, if it does."""
+
+    def __init__(self, axis: int | None) -> None:
+        super().__init__("a symbol is not bilinear")
+        self.axis = axis
+
+
+def _stepping(span: tuple[Point, Point], amounts: Mapping[Point, Fraction]) -> int | None:
+    """The size along which a value with two levels steps; None where it has more, or follows both sizes."""
+    xs, ys = span
+    if len(set(amounts.values())) > 2:
+        return None
+    if all(amounts[xs[0], y] == amounts[xs[1], y] for y in ys):
+        return 1
+    return 0 if all(amounts[x, ys[0]] == amounts[x, ys[1]] for x in xs) else None

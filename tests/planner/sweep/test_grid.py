@@ -11,11 +11,13 @@ import pytest
 from benchmarks.records import load
 from hardware_db import load_tables
 from planner.estimate import SEVERITY, plan
+from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.ledger import Phase
 from planner.scenario import Scenario
 from planner.sweep import Sweep, sweep
 from planner.sweep.grid import REFUSED, UNKNOWN_BYTES
+from planner.sweep.region import DeviceProgram, Planner, compiled
 from planner.truth import Record
 from planner.validation import parse_scenario
 
@@ -105,3 +107,23 @@ def test_an_axis_ascends_from_one(sizes: tuple[int, ...]) -> None:
     scenario = _example(ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json")
     with pytest.raises(ValueError, match="micro_batch"):
         sweep(scenario, TABLES, ("micro_batch", sizes), ("sequence_length", (128,)))
+
+
+def test_a_symbol_that_steps_at_one_length_cuts_the_grid_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def counted(
+        xs: Sequence[int], ys: Sequence[int], plan_at: Planner, tables: Tables
+    ) -> tuple[DeviceProgram, ...] | None:
+        nonlocal asked
+        asked += 1
+        return compiled(xs, ys, plan_at, tables)
+
+    monkeypatch.setattr("planner.sweep.grid.compiled", counted)
+    scenario = _example(ROOT / "examples" / "llama-7b-full-four-3090.json")
+    lengths = [128 * k for k in range(1, 65)]
+    found = sweep(scenario, TABLES, ("micro_batch", range(1, 65)), ("sequence_length", lengths))
+    assert asked == 3
+    for i, j in ((0, 0), (0, 5), (0, 6), (31, 5), (31, 6), (31, 7), (63, 63)):
+        sizes = {("training", "micro_batch"): i + 1, ("training", "sequence_length"): lengths[j]}
+        _check_point(found, i, j, _put(scenario, sizes))
