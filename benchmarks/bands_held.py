@@ -13,6 +13,7 @@ from typing import Final
 
 from benchmarks.bands_ratios import Ratio
 from benchmarks.bands_rows import Width, widths
+from hardware_db.scores import Coverage
 from planner.bands import BEYOND, nearest_row
 from planner.hardware import Band, Tables
 
@@ -45,30 +46,6 @@ class Judged:
     def inside(self) -> bool:
         """Whether there is a band and it holds the reading."""
         return self.band is not None and not self.below and not self.above
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """Readings of one source and layer against their bands.
-
-    Attributes:
-        n: Readings.
-        below: Readings under the band.
-        above: Readings over it.
-        runs: Those that are the outermost of their run.
-        runs_inside: Of them, inside.
-        half_width_frac: Half of the band's width, of the prediction; median.
-    """
-
-    family: str
-    layer: str
-    n: int
-    inside: int
-    below: int
-    above: int
-    runs: int
-    runs_inside: int
-    half_width_frac: float | None
 
 
 def as_bands(rows: Iterable[Width], made_on: str) -> tuple[Band, ...]:

@@ -22,6 +22,7 @@ from typing import Final
 from benchmarks.in_sample import in_sample
 from benchmarks.records import load
 from hardware_db import DATA, load_tables
+from hardware_db.scores import CrossSplit
 from planner.hardware import Tables
 from planner.predict import predictor
 from planner.truth import Record
@@ -59,29 +60,6 @@ class Half:
     constants: Mapping[str, float]
     errors: Mapping[str, tuple[float, ...]]
     shipped_errors: Mapping[str, tuple[float, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Both halves together.
-
-    Attributes:
-        by: `source` or `model`.
-        runs: Runs scored.
-        sources: Sources they come from.
-        mean_abs_error: With constants of the other half; mean over the sources.
-        median_abs_error: The same, median over the runs.
-        shipped_mean_abs_error: With the shipped constants.
-        shipped_median_abs_error: The same, median over the runs.
-    """
-
-    by: str
-    runs: int
-    sources: int
-    mean_abs_error: float
-    median_abs_error: float
-    shipped_mean_abs_error: float
-    shipped_median_abs_error: float
 
 
 def reading(record: Record) -> str | None:
@@ -174,10 +152,10 @@ def cross_validated(records: Sequence[Record], tables: Tables, name: Name) -> tu
     return found[0], found[1]
 
 
-def split_of(by: str, both: Sequence[Half]) -> Split:
+def split_of(by: str, both: Sequence[Half]) -> CrossSplit:
     """The figures of both halves together; a source that stands in both is one."""
     held, shipped = (_joined([getattr(half, name) for half in both]) for name in ("errors", "shipped_errors"))
-    return Split(
+    return CrossSplit(
         by=by,
         runs=sum(map(len, held.values())),
         sources=len(held),
@@ -217,7 +195,7 @@ def report(by: str, both: Sequence[Half]) -> list[str]:
     return lines
 
 
-def document(splits: Sequence[Split], made_on: str) -> str:
+def document(splits: Sequence[CrossSplit], made_on: str) -> str:
     """The file that the Method page reads."""
     content = {
         "made_on": made_on,
@@ -228,7 +206,7 @@ def document(splits: Sequence[Split], made_on: str) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def write(splits: Sequence[Split], path: Path, made_on: str) -> None:
+def write(splits: Sequence[CrossSplit], path: Path, made_on: str) -> None:
     """The file, the same bytes for the same figures on every system."""
     path.write_text(document(splits, made_on), encoding="utf-8", newline="\n")
 

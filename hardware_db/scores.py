@@ -1,4 +1,4 @@
-"""Scores that the benchmarks leave beside the data: what their files have in common, and the score of speed."""
+"""Scores that the benchmarks leave beside the data: the records of their files, and the score of speed."""
 
 import json
 from dataclasses import dataclass
@@ -22,6 +22,58 @@ class Input:
     oldest: str | None
     newest: str | None
     sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Readings of one source and layer against bands made without that source.
+
+    Attributes:
+        family: The source; `*` for all of a layer together.
+        n: Readings.
+        below: Readings under their band.
+        above: Readings over it.
+        runs: Those that are the outermost of their run, by which the run is counted.
+        runs_inside: Of them, inside.
+        half_width_frac: Half of the band's width, of the prediction; median. None without a band.
+        shipped_half_width_frac: The same of the bands that are shown, made of every source.
+    """
+
+    family: str
+    layer: str
+    n: int
+    inside: int
+    below: int
+    above: int
+    runs: int
+    runs_inside: int
+    half_width_frac: float | None
+    shipped_half_width_frac: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossSplit:
+    """Runs divided in two by source, or those of the constants' own source by model.
+
+    Errors are |predicted / observed - 1|.
+
+    Attributes:
+        by: `source` or `model`.
+        runs: Runs scored.
+        sources: Sources they come from.
+        mean_abs_error: With constants fitted on the other half; mean over the sources.
+        median_abs_error: The same, median over the runs.
+        shipped_mean_abs_error: With the shipped constants, which saw all rows.
+        shipped_median_abs_error: The same, median over the runs.
+    """
+
+    by: str
+    runs: int
+    sources: int
+    mean_abs_error: float
+    median_abs_error: float
+    shipped_mean_abs_error: float
+    shipped_median_abs_error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ MOST_CLAIMED: Final = {"vllm": 0.95}
 """Share of the card that an engine may be told to claim: the rest is for what it does not count."""
 SGLANG_LEFT_GIB: Final = 5.0
 """What SGLang's guide leaves at the least beside its static share, for activations (`docs/advanced_features/
-hyperparameter_tuning.md` of 2025: 5 to 8 GB are typically enough)."""
+hyperparameter_tuning.md` of 2025: 5 to 8 GB are typically enough, of the log's GB, which are GiB)."""
 LEAST_STEP_TOKENS: Final = {"vllm": 1024, "sglang": 2048}
 """Tokens of a step below which prompts would be read in very many: SGLang's guide goes down to 2,048, vLLM's published
 recipe for gpt-oss-120b on one card of 80 GB to 1,024."""

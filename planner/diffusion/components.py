@@ -44,3 +44,26 @@ def image_tokens(latents: Latents, sequence: int) -> int:
 def pixels(latents: Latents, sequence: int) -> int:
     """Pixels of the picture or clip that a sequence stands for."""
     return image_tokens(latents, sequence) * latents.pixels_per_token**2 * latents.frames_per_token
+
+
+def vae_entry(name: str, b: int, p: int, elements: int, e: int, phases: Iterable[Phase]) -> Entry:
+    """The fullest moment of an encoder or a decoder of pictures.
+
+    Args:
+        name: Of the entry.
+        b: Pictures.
+        p: Pixels of one.
+        elements: That are alive for each pixel.
+        e: Bytes of an element.
+        phases: When it works.
+    """
+    return item(
+        Category.ACTIVATIONS,
+        name,
+        b * p * elements * e,
+        "b*p*c*e",
+        {"b": b, "p": p, "c": elements, "e": e},
+        "vae_moments",
+        phases=phases,
+        estimate=True,
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels
+from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels, vae_entry
 from planner.diffusion.forms import plain_peak, text_tokens
 from planner.diffusion.gaps import PHASES
 from planner.hardware import Tables
@@ -115,19 +115,8 @@ def _decoding(model: ModelSpec, latents: Latents, asked: Demand, e: int) -> list
     elements = latents.decode_elements_per_pixel
     if elements is None or not has_vae(model):
         return []
-    b, p = asked.sequences, pixels(latents, asked.context_tokens)
-    return [
-        item(
-            Category.ACTIVATIONS,
-            "image_decoding",
-            b * p * elements * e,
-            "b*p*c*e",
-            {"b": b, "p": p, "c": elements, "e": e},
-            "vae_moments",
-            phases=DECODING,
-            estimate=True,
-        )
-    ]
+    p = pixels(latents, asked.context_tokens)
+    return [vae_entry("image_decoding", asked.sequences, p, elements, e, DECODING)]
 
 
 def pipeline_answer(share: Share, ledger: Ledger, scenario: Scenario, model: ModelSpec) -> DeviceAnswer:

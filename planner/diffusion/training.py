@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from planner.diffusion.components import has_vae, image_tokens, pixels
+from planner.diffusion.components import has_vae, image_tokens, pixels, vae_entry
 from planner.diffusion.forms import stream_bytes
 from planner.diffusion.operations import WIDE
 from planner.ledger import Category, Entry, Phase
@@ -97,17 +97,8 @@ def _block_working(step: Step) -> Entry:
 
 
 def _encoding(step: Step, latents: Latents, elements: int) -> Entry:
-    b, p, e = step.setup.batch, pixels(latents, step.setup.sequence), stream_bytes(step.setup)
-    return item(
-        Category.ACTIVATIONS,
-        "image_encoding",
-        b * p * elements * e,
-        "b*p*c*e",
-        {"b": b, "p": p, "c": elements, "e": e},
-        "vae_moments",
-        phases=FORWARD,
-        estimate=True,
-    )
+    p, e = pixels(latents, step.setup.sequence), stream_bytes(step.setup)
+    return vae_entry("image_encoding", step.setup.batch, p, elements, e, FORWARD)
 
 
 def _beyond(encoding: Entry, saved: int) -> Entry:

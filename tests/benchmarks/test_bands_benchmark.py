@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from benchmarks.bands import write
-from benchmarks.bands_held import Coverage, as_bands, coverage, held_out, judged, report
+from benchmarks.bands_held import as_bands, coverage, held_out, judged, report
 from benchmarks.bands_ratios import Ratio, layer_ratios
 from benchmarks.bands_rows import Width, interval, spread, student_above, widths
 from hardware_db import DATA, load_tables
 from hardware_db.constants import read_bands
+from hardware_db.scores import Coverage
 from planner.bands import MIN_ROWS, basis_order
 from planner.predict import Prediction
 from planner.truth import read_records

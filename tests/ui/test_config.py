@@ -9,6 +9,7 @@ import pytest
 
 from tests.ui.conftest import charts, checked, headline, html
 from ui.examples import default_document
+from ui.inputs import model as model_input
 from ui.uploads import read_config
 
 if TYPE_CHECKING:
@@ -85,3 +86,13 @@ def test_a_byte_order_mark_does_no_harm() -> None:
     config, issues = read_config(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
     assert config == GOOD
     assert issues == ()
+
+
+def test_an_id_can_be_typed_and_an_old_label_is_none(open_page: OpenPage) -> None:
+    page = open_page()
+    document = page.session_state["scenario_document"]
+    assert model_input.taken(document, "Llama-3.1-8B, 8.03 B, dense") is document
+    assert model_input.taken(document, "Your config.json: llama") is document
+    assert model_input.taken(document, " ") is document
+    assert model_input.taken(document, " my own model ")["model"] == {"id": "my own model"}
+    assert model_input.taken(document, "llama3.1:8b")["model"] == {"id": "llama3.1:8b"}

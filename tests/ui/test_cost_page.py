@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import charts, checked, headline, html
-from tests.ui.test_cost_rows import TODAY, planned, row
+from tests.ui.cost_rows_made import TODAY, planned, row
 from ui import answers
 from ui.charts.cost_frontier import alternative, cost_frontier
 from ui.cost import choice, listing, wording

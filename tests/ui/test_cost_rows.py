@@ -1,26 +1,21 @@
-"""Offers put to a question: how many cards, planned once each, why not, and never two kinds in one ranking."""
+"""Offers put to a question: how many cards, planned once each, and why not."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.hardware import Freshness, Offer
-from planner.ledger import Category
-from planner.units import gib_bytes
+from planner.hardware import Freshness
+from tests.ui.cost_rows_made import TODAY, offer, planned, put_to, quote
 from ui import answers
-from ui.answers import answer
 from ui.cost import choice
 from ui.cost import replans as replans_module
 from ui.cost import rows as rows_module
-from ui.cost.choice import Filter, Show
 from ui.cost.layout import Layout, Rented, as_asked, layout_of, ways_to_rent
-from ui.cost.quotes import Kind, Quote, quotes
+from ui.cost.quotes import Kind, quotes
 from ui.cost.replans import Fit, Machines, Refusal, Replans, on_cards, replans
-from ui.cost.rows import Reason, Row, Status, row_of, rows_of, table_rows
+from ui.cost.rows import Reason, Status, row_of, table_rows
 from ui.document import canonical, get, put, put_all
 from ui.examples import STORIES, default_document, story_document
 
@@ -28,9 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.plan_types import Plan
-    from ui.document import Document
 
-TODAY = date(2026, 11, 29)
 SERVED = "llama-70b-awq-two-l40s"
 
 
@@ -41,68 +34,6 @@ def _fresh_caches() -> Iterator[None]:
     yield
     for cached in (replans_module._replans, rows_module._table_rows):
         cached.cache_clear()
-
-
-def offer(**changes: object) -> Offer:
-    """An instance of eight H100 at $24 an hour, $12 as spot."""
-    base = Offer(
-        provider="Cloud A",
-        instance_type="big.8x",
-        gpu_name="H100",
-        gpu_id="h100-sxm-80gb",
-        gpu_count=8,
-        gpu_memory_gib=80,
-        gpu_frac=None,
-        vcpus=None,
-        ram_gib=None,
-        region="west",
-        price_kind="on_demand",
-        usd_per_hour=24.0,
-        spot_usd_per_hour=12.0,
-        usd_per_gpu_hour=3.0,
-        date="2026-10-01",
-        source="a test",
-    )
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
-def quote(**changes: object) -> Quote:
-    """The on-demand price of `offer`."""
-    return replace(quotes([offer()])[0], **changes)  # type: ignore[arg-type]
-
-
-def planned(document: Document) -> Plan:
-    found = answer(document).plan
-    assert found is not None
-    return found
-
-
-def put_to(document: Document, *given: Quote) -> tuple[Row, ...]:
-    return rows_of(given, layout_of(planned(document)), Replans(canonical(document)))
-
-
-def row(
-    kind: Kind = Kind.ON_DEMAND,
-    *,
-    usd: float = 1.0,
-    headroom_gib: float = 10,
-    status: Status = Status.FITS,
-    day: str | None = "2026-10-01",
-    used: int = 1,
-    name: str = "one",
-    on_demand: float | None = None,
-) -> Row:
-    """A row made by hand: one instance with `used` cards."""
-    fit = Fit(
-        verdict=answers.answer(default_document()).plan.verdict,  # type: ignore[union-attr]
-        peak_bytes=1,
-        headroom_bytes=gib_bytes(headroom_gib),
-        largest=Category.LOGITS,
-    )
-    made = quote(kind=kind, usd_per_hour=usd, date=day, name=name, on_demand_usd_per_hour=on_demand)
-    gpu = answers.tables().gpus["h100-sxm-80gb"]
-    rented = Rented(instances=1, paid=used, used=used)
-    return Row(quote=made, status=status, gpu=gpu, fit=fit, rented=rented)
 
 
 # Quotes
@@ -363,105 +294,6 @@ def test_every_row_has_a_verdict_or_a_reason(story: str) -> None:
         refused = found.status in {Status.REFUSED, Status.NOT_COMPARABLE}
         assert (found.reason is not None) == refused
         assert refused or (found.fit is not None and found.usd_per_hour is not None)
-
-
-# Ranking
-
-
-@pytest.mark.parametrize("rank", [choice.cheapest, choice.fewest_cards, choice.frontier])
-def test_two_kinds_are_never_ranked_together(rank: object) -> None:
-    mixed = [row(Kind.ON_DEMAND), row(Kind.SPOT, usd=0.1)]
-    with pytest.raises(ValueError, match="different kinds"):
-        rank(mixed, TODAY)  # type: ignore[operator]
-
-
-def test_the_cheapest_is_of_its_kind_and_of_the_last_year() -> None:
-    rows = [
-        row(usd=5, name="dear"),
-        row(usd=3, name="right"),
-        row(usd=1, name="old", day="2025-03-03"),
-        row(usd=1, name="tight", status=Status.TIGHT),
-    ]
-    best = choice.cheapest(rows, TODAY)
-    assert best is not None
-    assert best.quote.name == "right"
-    assert choice.cheapest([row(day="2025")], TODAY) is None
-    assert choice.cheapest([row(Kind.OWN, day=None)], TODAY) is not None
-
-
-def test_the_fewest_cards_are_the_cheapest_of_those() -> None:
-    rows = [row(usd=1, used=8), row(usd=9, used=2, name="b"), row(usd=4, used=2, name="a")]
-    best = choice.fewest_cards(rows, TODAY)
-    assert best is not None
-    assert best.quote.name == "a"
-
-
-def test_no_row_beats_the_line_on_both_price_and_room() -> None:
-    document = default_document()
-    rows = choice.of_kind(table_rows(document, planned(document)), Kind.ON_DEMAND)
-    line = choice.frontier(rows, TODAY)
-    assert len(line) > 2
-    prices = [found.usd_per_hour or 0 for found in line]
-    room = [found.headroom_bytes or 0 for found in line]
-    assert prices == sorted(prices)
-    assert room == sorted(room)
-    for other in choice.rankable(rows, TODAY):
-        price, left = other.usd_per_hour or 0, other.headroom_bytes or 0
-        assert any(p <= price and r >= left for p, r in zip(prices, room, strict=True))
-
-
-def test_rows_are_listed_cheapest_first_and_unpriced_ones_last() -> None:
-    unpriced = Row(quote=quote(cards=None), status=Status.NOT_COMPARABLE, reason=Reason.NO_COUNT)
-    listed = choice.by_price([row(usd=7), unpriced, row(usd=2)])
-    assert [found.usd_per_hour for found in listed] == [2, 7, None]
-
-
-def test_spot_saves_on_instances_that_have_both_prices() -> None:
-    rows = [
-        row(Kind.SPOT, usd=1, on_demand=4),
-        row(Kind.SPOT, usd=1, on_demand=2),
-        row(Kind.SPOT, usd=3, on_demand=4),
-        row(Kind.SPOT, usd=1, on_demand=None),
-        row(Kind.SPOT, usd=1, on_demand=100, status=Status.SHORT),
-        row(Kind.ON_DEMAND, usd=9),
-    ]
-    assert choice.spot_savings(rows) == (0.5, 3)
-    assert choice.spot_savings(rows[3:]) is None
-
-
-@pytest.mark.parametrize(
-    ("wanted", "names"),
-    [
-        (Filter(), ["fits", "old"]),
-        (Filter(show=Show.TIGHT), ["fits", "old", "tight"]),
-        (Filter(show=Show.ALL), ["fits", "old", "tight", "short"]),
-        (Filter(age=Freshness.RECENT), ["fits"]),
-        (Filter(provider="Cloud B"), []),
-        (Filter(provider="Cloud A", gpu="H100 SXM5 80GB"), ["fits", "old"]),
-        (Filter(gpu="L4 24GB"), []),
-    ],
-)
-def test_filters(wanted: Filter, names: list[str]) -> None:
-    rows = [
-        row(name="fits"),
-        row(name="old", day="2025"),
-        row(name="tight", status=Status.TIGHT),
-        row(name="short", status=Status.SHORT),
-    ]
-    assert [found.quote.name for found in choice.filtered(rows, wanted, TODAY)] == names
-
-
-@pytest.mark.parametrize(("text", "number"), [("", 1), ("h100 WEST", 1), ("h100 east", 0), ("cloud big", 1)])
-def test_search_wants_every_word(text: str, number: int) -> None:
-    assert len(choice.searched([row(name="big.8x")], text)) == number
-
-
-def test_dates_span_from_the_oldest_to_the_newest() -> None:
-    assert choice.date_span([row(day="2026"), row(day="2024-12-30"), row(day="2026-10")]) == (
-        "2024-12-30",
-        "2026-10",
-    )
-    assert choice.date_span([row(Kind.OWN, day=None)]) is None
 
 
 def test_a_card_of_two_devices_is_paid_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from planner.ledger import Category
 from planner.plan_types import Verdict
 from planner.units import gib_bytes
-from tests.ui.test_cost_rows import put_to, quote, row
+from tests.ui.cost_rows_made import put_to, quote, row
 from ui.answers import answer
 from ui.cost import choice, wording
 from ui.cost.listing import price_csv

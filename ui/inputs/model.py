@@ -18,7 +18,9 @@ from ui.state import bind, edit
 from ui.uploads import MOST_MIB, read_config
 
 OWN_CONFIG: Final = "config"
-ID: Final = re.compile(r"[^\s,\uff0c\u3001]{1,200}")
+LABEL: Final = re.compile(r"[,:]\s|[\uff0c\uff1a]")
+"""What labels of the menu have between their parts, and no id has."""
+LONGEST: Final = 200
 
 
 def draw(desk: Desk) -> None:
@@ -38,7 +40,7 @@ def draw(desk: Desk) -> None:
         format_func=lambda option: _own_label(desk) if option == OWN_CONFIG else labels.get(option, option),
         placeholder=words("model.none"),
         accept_new_options=True,
-        key=bind("model_choice", current if isinstance(current, str) else None, _write),
+        key=bind("model_choice", current if isinstance(current, str) else None, taken),
     )
     desk.messages("model")
     with (
@@ -103,8 +105,9 @@ def _own_label(desk: Desk) -> str:
     return desk.words("model.own_uncounted", type=model_type)
 
 
-def _write(document: Document, option: Any) -> Document:
+def taken(document: Document, option: Any) -> Document:
     """Take what was chosen, or an id that was typed; an old label, which a browser may still send, is neither."""
-    if option is None or option == OWN_CONFIG or not ID.fullmatch(str(option).strip()):
+    given = str(option or "").strip()[:LONGEST]
+    if not given or given == OWN_CONFIG or LABEL.search(given):
         return document
-    return fitted(put(document, "model", {"id": str(option).strip()}))
+    return fitted(put(document, "model", {"id": given}))

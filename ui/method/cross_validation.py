@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardware_db import DATA
+from hardware_db.scores import CrossSplit
 from ui.method.shares import share_text
 from ui.numbers import whole
 from ui.words import Safe, Words
@@ -15,38 +16,13 @@ FILE: Final = DATA / "cross_validation.json"
 SPLITS: Final = ("source", "model")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Runs divided in two by source, or those of the constants' own source by model.
-
-    Errors are |predicted / observed - 1|.
-
-    Attributes:
-        by: One of `SPLITS`.
-        runs: Runs scored.
-        sources: Sources they come from.
-        mean_abs_error: With constants fitted on the other half; mean over the sources.
-        median_abs_error: The same, median over the runs.
-        shipped_mean_abs_error: With the shipped constants, which saw all rows.
-        shipped_median_abs_error: The same, median over the runs.
-    """
-
-    by: str
-    runs: int
-    sources: int
-    mean_abs_error: float
-    median_abs_error: float
-    shipped_mean_abs_error: float
-    shipped_median_abs_error: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CrossValidation:
     """The whole file. Compared by identity, so that it can key a cache."""
 
     made_on: str
     constants: tuple[str, ...]
-    splits: tuple[Split, ...]
+    splits: tuple[CrossSplit, ...]
 
 
 @lru_cache(maxsize=2)
@@ -56,7 +32,7 @@ def cross_validation(path: Path = FILE) -> CrossValidation:
     return CrossValidation(
         made_on=tree["made_on"],
         constants=tuple(tree["constants"]),
-        splits=tuple(Split(**item) for item in tree["splits"]),
+        splits=tuple(CrossSplit(**item) for item in tree["splits"]),
     )
 
 
@@ -66,7 +42,7 @@ def note(found: CrossValidation, words: Words) -> Safe:
     return words.sentences([lead, *(_split(split, words) for split in found.splits)])
 
 
-def _split(split: Split, words: Words) -> Safe:
+def _split(split: CrossSplit, words: Words) -> Safe:
     return words.html(
         f"method.crossed.{split.by}",
         runs=whole(split.runs),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardware_db import DATA
-from hardware_db.scores import Input, read_score
+from hardware_db.scores import Coverage, Input, read_score
 from planner.score import Cell, FitsTable
 
 FILE_VERSION: Final = 2
@@ -75,33 +75,6 @@ class Runs:
     def errors(self) -> tuple[float, ...]:
         """Every error, sorted."""
         return tuple(sorted(self.clean_errors + self.own_errors))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """Readings of one source and layer against bands made without that source.
-
-    Attributes:
-        family: The source; `*` for all of a layer together.
-        n: Readings.
-        below: Readings under their band.
-        above: Readings over it.
-        runs: Those that are the outermost of their run, by which the run is counted.
-        runs_inside: Of them, inside.
-        half_width_frac: Half of the band's width, of the prediction; median. None without a band.
-        shipped_half_width_frac: The same of the bands that are shown, made of every source.
-    """
-
-    family: str
-    layer: str
-    n: int
-    inside: int
-    below: int
-    above: int
-    runs: int
-    runs_inside: int
-    half_width_frac: float | None
-    shipped_half_width_frac: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from html import escape
 from typing import Final
 
+from hardware_db.scores import Coverage
 from planner.ledger import Category, Entry
 from planner.plan_types import Known, Plan
 from planner.references import Reference
@@ -14,7 +15,7 @@ from ui.method.accuracy import cell_read_from_itself
 from ui.method.data_files import DataFile
 from ui.method.formulas import Formula, symbol_meaning
 from ui.method.gaps import Gap
-from ui.method.published import Coverage, Published, Runs
+from ui.method.published import Published, Runs
 from ui.method.shares import share_text, signed_share
 from ui.method.verified import Evidence
 from ui.numbers import DASH, gib2, percent, ranges, symbol_value, whole
