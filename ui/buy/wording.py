@@ -5,7 +5,7 @@ from typing import Final
 
 from planner.plan_types import Verdict
 from ui.buy.basis import TELLS_ITSELF, is_alone, is_mixed
-from ui.buy.builds import OPEN, Known
+from ui.buy.builds import Known
 from ui.buy.columns import Column
 from ui.buy.money import Terms, wrong_terms
 from ui.cost.money import cards_text, day, short_card, usd, usd_small
@@ -329,8 +329,3 @@ def trouble(columns: Sequence[Column], words: Words) -> list[Safe]:
         if one.on.fits and one.on.rate is None:
             lines.append(words.html("buy.trouble.speed", letter=one.letter))
     return lines
-
-
-def is_open(column: Column) -> bool:
-    """Whether a build is the open question's own cards."""
-    return column.build.gpu_id == OPEN
