@@ -19,7 +19,7 @@ from planner.plan_types import Plan
 from planner.predict import Figure, prediction_for
 from planner.resolve import apply
 from planner.scenario import Scenario
-from planner.serving import cache_bytes
+from planner.serving.ledgers import cache_bytes
 from planner.validation import parse_scenario
 
 MAPPED: Final = Path(__file__).parents[1] / "tests" / "data" / "mapped_serving.jsonl"

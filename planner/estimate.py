@@ -16,7 +16,8 @@ from planner.placement_fit import fit_to_memory, place_job
 from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, ServingAnswer, Verdict
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
-from planner.serving import answer_serving, engine_limit_bytes, serving_ledgers
+from planner.serving.answers import answer_serving
+from planner.serving.ledgers import engine_limit_bytes, serving_ledgers
 from planner.training.ledgers import host_need, keeps_on_host, trainable_params, training_ledgers
 from planner.validation import check, model_for
 

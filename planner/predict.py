@@ -16,7 +16,7 @@ from planner.placement import place
 from planner.plan_types import DevicePlan, Plan, Verdict
 from planner.resolve import apply
 from planner.scenario import Scenario
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from planner.throughput.readings import speed_readings
 from planner.training.ledgers import held_tensors
 from planner.training.setup import setup_for

@@ -20,7 +20,7 @@ from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_fro
 from planner.model.completed import left_out, model_of
 from planner.model.names import catalog_name, nearest_name
 from planner.scenario import SCHEMA_VERSION, Scenario
-from planner.serving_gaps import not_modelled as serving_gaps
+from planner.serving.gaps import not_modelled as serving_gaps
 from planner.training.gaps import not_modelled as training_gaps
 
 CHECKS: Final[tuple[Check, ...]] = (

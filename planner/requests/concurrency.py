@@ -10,7 +10,7 @@ from planner.issues import ScenarioError
 from planner.plan_types import Verdict
 from planner.resolve import apply
 from planner.scenario import Scenario, Workload
-from planner.serving import cache_bytes
+from planner.serving.ledgers import cache_bytes
 
 REFERENCE: Final = "kv_cache"
 STEPS: Final = (1, 4, 8, 16, 32, 64, 128, 256)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from planner.ledger import Entry
 
 GAP_FILES = (
-    *("planner/training/gaps.py", "planner/serving_gaps.py", "planner/checks/effects.py"),
+    *("planner/training/gaps.py", "planner/serving/gaps.py", "planner/checks/effects.py"),
     "planner/diffusion/gaps.py",
 )
 

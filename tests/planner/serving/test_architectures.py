@@ -8,7 +8,7 @@ import pytest
 
 from planner.estimate import plan
 from planner.predict import devices_of
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from planner.units import GIB, MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,

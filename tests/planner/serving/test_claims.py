@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.memory.weight_formats import FORMATS
-from planner.serving import cache_bytes
+from planner.serving.ledgers import cache_bytes
 from planner.units import gb, gib
 from tests.planner.serving.cases import llama, serve
 

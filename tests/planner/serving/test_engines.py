@@ -18,8 +18,8 @@ from planner.runtimes import PROFILES
 from planner.runtimes.serving import SERVING
 from planner.runtimes.sglang import multimodal_factor, static_frac
 from planner.scenario import Loading, RuntimeName, Scenario
-from planner.serving_gaps import not_modelled
-from planner.serving_readings import serving_readings
+from planner.serving.gaps import not_modelled
+from planner.serving.readings import serving_readings
 from planner.units import GIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.placement_llama_cpp import device_of, split_points
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from planner.units import MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,

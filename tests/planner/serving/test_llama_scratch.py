@@ -11,7 +11,7 @@ from planner.memory.serving_llama_latent import experts_offloaded, head_turns, o
 from planner.memory.serving_llama_ollama import flash_by_default
 from planner.model.from_config import model_from_config
 from planner.predict import devices_of
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from planner.units import MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,

@@ -14,7 +14,7 @@ from planner.estimate import plan
 from planner.issues import Issue, ScenarioError
 from planner.plan_types import Plan
 from planner.predict import devices_of
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from tests.planner.serving.cases import tables, truth, truth_scenario
 
 Record = dict[str, Any]

@@ -14,7 +14,7 @@ from planner.model.spec import AttentionKind
 from planner.plan_types import Plan
 from planner.predict import devices_of
 from planner.resolve import resolve
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from tests.planner.serving.cases import Config, llama, scenario, tables, truth, truth_scenario
 
 LINEAR: Config = {

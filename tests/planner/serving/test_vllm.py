@@ -9,7 +9,7 @@ import pytest
 from planner.ledger import Category
 from planner.memory.serving_graphs import capture_sizes
 from planner.memory.serving_vllm import switched
-from planner.serving_readings import serving_readings
+from planner.serving.readings import serving_readings
 from planner.units import GIB, MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from hardware_db import load_tables
-from planner import serving
 from planner.estimate import plan
 from planner.placement import Share
 from planner.plan_types import Plan
 from planner.scenario import Scenario
+from planner.serving import ledgers
 from planner.validation import parse_scenario
 
 TABLES = load_tables()
@@ -47,7 +47,7 @@ def test_shared_or_each_by_itself(
     def each(share: Share, _scenario: Scenario) -> int:
         return share.indices[0]
 
-    monkeypatch.setattr(serving, "alike", each)
+    monkeypatch.setattr(ledgers, "alike", each)
     assert asked(model, rows, given) == shared
 
 
