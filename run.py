@@ -48,6 +48,8 @@ BENCHMARKS = (
     "formula_trace",
 )
 INTERRUPTED = 130
+NO_TESTS = 5
+"""pytest's exit status where no test was asked for."""
 
 
 class RunError(Exception):
@@ -372,8 +374,7 @@ def pytest_steps(python: Path, pytest_args: Sequence[str]) -> list[Step]:
     Browsers, ports and processes are not always on time on a busy machine: what failed has one more try, by itself,
     which the output shows.
     """
-    no_tests = 5
-    fine = (0, no_tests) if pytest_args else (0,)
+    fine = (0, NO_TESTS) if pytest_args else (0,)
     pytest = [str(python), "-m", "pytest"]
     plain = [*pytest, "-m", "not long and not browser"]
     in_browser = [*pytest, "-m", "browser and not long", *pytest_args]
@@ -391,12 +392,15 @@ def side_by_side() -> list[str]:
 
 
 def long_steps(python: Path, pytest_args: Sequence[str], benchmarks: Path) -> list[Step]:
-    """The commands behind `run.py check`: the long tests, then each benchmark by itself."""
-    no_tests = 5
-    long_tests = [str(python), "-m", "pytest", "-m", "long or hypothesis", *pytest_args]
+    """The commands behind `run.py check`: the long tests, two at a time, then each benchmark by itself."""
+    pytest = [str(python), "-m", "pytest", "-n", str(min(os.cpu_count() or 1, 2)), "--dist", "worksteal"]
+    plain = [*pytest, "-m", "(long or hypothesis) and not browser", *pytest_args]
+    in_browser = [*pytest, "-m", "long and browser", *pytest_args]
+    fine = (0, NO_TESTS)
     steps = [
         Step("Chromium for the browser tests", [str(python), "-m", "tests.chromium"]),
-        Step("pytest, long matrices and new random inputs", long_tests, fine=(0, no_tests)),
+        Step("pytest, long matrices and new random inputs", plain, fine),
+        Step("pytest, every example on every page", in_browser, fine, (*in_browser, "--last-failed")),
     ]
     present = [name for name in BENCHMARKS if (benchmarks / f"{name}.py").exists()]
     return steps + [Step(f"benchmark {name}", [str(python), "-m", f"benchmarks.{name}"]) for name in present]

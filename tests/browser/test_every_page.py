@@ -71,17 +71,14 @@ def test_a_dark_phone_shows_all_of_it_readably(open_page: OpenPage, tmp_path: Pa
 def test_every_example_on_every_page(open_page: OpenPage, path: str, story: str, locale: str) -> None:
     wrong = []
     for width in (NARROW, MIDDLE, WIDE):
+        query = path + query_of(story_document(story))
+        opened = open_page(width=width, locale=locale, query=query, wait=settle_words)
         for scheme in ("light", "dark"):
+            if scheme == "dark":
+                checks.darken(opened.page)
             where = f"{width} {scheme}"
-            opened = open_page(
-                width=width,
-                scheme=scheme,
-                locale=locale,
-                query=path + query_of(story_document(story)),
-                wait=settle_words,
-            )
             wrong += checks.sideways(opened.page, width, where)
             wrong += checks.weak_texts(opened.page, where, least=40)
-            wrong += [f"{where}: {text}" for text in checks.said_and_asked(opened)]
-            opened.page.close()
+        wrong += [f"{width}: {text}" for text in checks.said_and_asked(opened)]
+        opened.page.close()
     assert not wrong, "\n".join(wrong)

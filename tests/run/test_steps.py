@@ -35,7 +35,10 @@ def test_the_long_run_takes_every_benchmark(tmp_path: Path) -> None:
     steps = run.long_steps(Path("py"), [], tmp_path)
     count = len(run.BENCHMARKS)
     assert [step.command[-1] for step in steps[-count:]] == [f"benchmarks.{name}" for name in run.BENCHMARKS]
-    assert steps[-count - 1].command[-2:] == ["-m", "long or hypothesis"]
+    without, within = steps[-count - 2 : -count]
+    assert without.command[-2:] == ["-m", "(long or hypothesis) and not browser"]
+    assert within.command[-2:] == ["-m", "long and browser"]
+    assert within.again[-1] == "--last-failed"
 
 
 @pytest.mark.parametrize(
