@@ -5,9 +5,9 @@ import json
 
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import load_tables
+from planner.accuracy.predict import predictor
+from planner.accuracy.score import as_json, score
 from planner.cli.score import score_lines
-from planner.predict import predictor
-from planner.score import as_json, score
 
 
 def main() -> None:

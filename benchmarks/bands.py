@@ -21,7 +21,7 @@ from benchmarks.in_sample import in_sample
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import DATA, load_tables
 from hardware_db.constants import BAND_COLUMNS
-from planner.predict import predictor
+from planner.accuracy.predict import predictor
 
 PATH: Final = DATA / "bands.csv"
 

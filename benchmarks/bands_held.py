@@ -2,8 +2,9 @@
 
 One count, the same for the command and the Method page: every source is left out in turn, the whole table is made
 again from the others, and each of its readings is held against the row that the planner then answers with
-(`planner.bands.nearest_row`), in the layer it was read in. A run is counted by its outermost reading, in the table
-by source and layer by each. Runs read at less than they must hold are counted too, though no band is made of them.
+(`planner.accuracy.bands.nearest_row`), in the layer it was read in. A run is counted by its outermost reading, in
+the table by source and layer by each. Runs read at less than they must hold are counted too, though no band is made
+of them.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +15,7 @@ from typing import Final
 from benchmarks.bands_ratios import Ratio
 from benchmarks.bands_rows import Width, widths
 from hardware_db.scores import Coverage
-from planner.bands import BEYOND, nearest_row
+from planner.accuracy.bands import BEYOND, nearest_row
 from planner.hardware import Band, Tables
 
 HOW: Final = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from planner.bands import (
+from planner.accuracy.bands import (
     ALLOCATED_LAYER,
     ANY_TRAINING,
     BEYOND,
@@ -19,8 +19,8 @@ from planner.bands import (
     RESERVED_LAYER,
     UNNAMED_LAYER,
 )
-from planner.predict import Figure, Predictor
-from planner.truth import Record
+from planner.accuracy.predict import Figure, Predictor
+from planner.accuracy.truth import Record
 
 LAYERS: Final = {
     "device_used_bytes": DEVICE_LAYER,

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Final
 
 from benchmarks.bands_ratios import Ratio
-from planner.bands import (
+from planner.accuracy.bands import (
     ALLOCATED_LAYER,
     ANY_RUNTIME,
     ANY_TRAINING,

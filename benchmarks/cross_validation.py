@@ -23,9 +23,9 @@ from benchmarks.in_sample import in_sample
 from benchmarks.records import load
 from hardware_db import DATA, load_tables
 from hardware_db.scores import CrossSplit
+from planner.accuracy.predict import predictor
+from planner.accuracy.truth import Record
 from planner.hardware import Tables
-from planner.predict import predictor
-from planner.truth import Record
 from planner.units import mib_bytes
 
 METRICS: Final = ("device_used_bytes", "peak_reserved_bytes")

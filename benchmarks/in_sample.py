@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from planner.accuracy.truth import Record
 from planner.hardware import Constant
-from planner.truth import Record
 
 _POOL: Final = ("non_kv_bytes", "kv_bytes", "kv_tokens", "kv_blocks", "max_concurrency")
 """What follows from the parts of an engine's budget: the rest of it becomes the pool."""

@@ -20,12 +20,12 @@ from benchmarks.bands_ratios import Ratio, layer_ratios
 from benchmarks.in_sample import in_sample
 from benchmarks.records import MEMORY_FILES, TRUTH, load
 from hardware_db import DATA, load_tables
-from planner.bands import row_of
+from planner.accuracy.bands import row_of
+from planner.accuracy.predict import Predictor, predictor
+from planner.accuracy.score import Row, Score, as_json, percentile, score
+from planner.accuracy.truth import Record
 from planner.hardware import Tables
-from planner.predict import Predictor, predictor
 from planner.scenario import SCHEMA_VERSION
-from planner.score import Row, Score, as_json, percentile, score
-from planner.truth import Record
 
 FILE_VERSION: Final = 2
 COMMAND: Final = "python -m benchmarks.publish"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from planner.truth import Record, read_records
+from planner.accuracy.truth import Record, read_records
 
 TRUTH: Final = Path(__file__).parent.parent / "tests" / "data" / "truth"
 MEMORY_FILES: Final = ("training.jsonl", "training_fits.jsonl", "serving.jsonl", "serving_fits.jsonl")

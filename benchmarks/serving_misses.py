@@ -10,8 +10,8 @@ from typing import Final
 
 from benchmarks.records import load
 from hardware_db import load_tables
-from planner.predict import predictor
-from planner.score import percentile, score
+from planner.accuracy.predict import predictor
+from planner.accuracy.score import percentile, score
 
 FILES: Final = ("serving.jsonl", "serving_fits.jsonl")
 REASONS: Final = Path(__file__).parents[1] / "tests" / "data" / "serving_misses.toml"

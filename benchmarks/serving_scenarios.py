@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from benchmarks.answer_table import answer_table
 from hardware_db import load_tables
+from planner.accuracy.predict import Figure, prediction_for
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
-from planner.predict import Figure, prediction_for
 from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.serving.ledgers import cache_bytes

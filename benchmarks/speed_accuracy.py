@@ -33,7 +33,7 @@ from benchmarks.speed_fit import (
 from benchmarks.speed_rows import ServingRow, TrainingRow, serving_rows, training_rows
 from hardware_db import load_tables
 from hardware_db.scores import SpeedLine
-from planner.score import percentile
+from planner.accuracy.score import percentile
 
 Vector = NDArray[np.float64]
 GROUPS: Final = {

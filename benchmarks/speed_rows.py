@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.accuracy.truth import Record
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.throughput import serving_work as sw
@@ -15,7 +16,6 @@ from planner.throughput.serving_speed import band_kind
 from planner.throughput.step_work import StepWork
 from planner.throughput.training_time import runtime_key
 from planner.throughput.training_work import training_work
-from planner.truth import Record
 
 Vector = NDArray[np.float64]
 TERA: Final = 1e12

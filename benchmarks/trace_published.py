@@ -24,12 +24,12 @@ from typing import Any, Final
 
 from benchmarks.records import load
 from hardware_db import load_tables
+from planner.accuracy.predict import prediction_for
+from planner.accuracy.truth import Record
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.plan_types import Plan
-from planner.predict import prediction_for
-from planner.truth import Record
 from profiler.trace.answer import answer
 from profiler.trace.cache import key_of
 from profiler.trace.request import Asked, ask

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from benchmarks.answer_table import answer_table
 from hardware_db import load_tables
+from planner.accuracy.predict import prediction_for
 from planner.cost.run_cost import run_cost
 from planner.estimate import plan
 from planner.hardware import Offer, Tables
 from planner.issues import ScenarioError
 from planner.ledger import Category, Layer, Ledger
 from planner.plan_types import Plan, Verdict
-from planner.predict import prediction_for
 from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.state_moves import loading

@@ -172,9 +172,9 @@ def _gpus(options: argparse.Namespace) -> Iterable[str]:
 
 def _score(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.predict import predictor  # noqa: PLC0415
-    from planner.score import as_json, score  # noqa: PLC0415
-    from planner.truth import RecordError, read_records  # noqa: PLC0415
+    from planner.accuracy.predict import predictor  # noqa: PLC0415
+    from planner.accuracy.score import as_json, score  # noqa: PLC0415
+    from planner.accuracy.truth import RecordError, read_records  # noqa: PLC0415
 
     try:
         records = read_records((name, _text(name)) for name in options.files)

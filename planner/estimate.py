@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from planner.bands import KEPT, KEPT_SAME, band_for, with_floor
+from planner.accuracy.bands import KEPT, KEPT_SAME, band_for, with_floor
 from planner.checks.host import host_issues
 from planner.diffusion.gaps import leaves_out_peak
 from planner.hardware import Tables

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner.calibrate import KeptRun
+from planner.accuracy.calibrate import KeptRun
 from planner.checks.words import shown
 from planner.plan_types import Plan
 from planner.scenario import to_document
@@ -52,7 +52,7 @@ def question_digest(scenario: Mapping[str, Any]) -> str:
 
 
 def question_of(plan: Plan) -> str:
-    """The digest of a plan's own question, for `planner.calibrate.calibrated`."""
+    """The digest of a plan's own question, for `planner.accuracy.calibrate.calibrated`."""
     return question_digest(to_document(plan.resolved))
 
 

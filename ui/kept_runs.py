@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from hardware_db import load_tables
-from planner.calibrate import KeptRun, calibrated, calibrated_tables, with_calibration
+from planner.accuracy.calibrate import KeptRun, calibrated, calibrated_tables, with_calibration
 from planner.hardware import Tables
 from planner.plan_types import Plan
 from planner.scenario import Scenario

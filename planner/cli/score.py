@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from planner.accuracy.score import Cell, FitsTable, Score
 from planner.cli.report import table
-from planner.score import Cell, FitsTable, Score
 
 
 def score_lines(score: Score) -> Iterator[str]:

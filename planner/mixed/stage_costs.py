@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
-from planner.bands import band_for, with_floor
+from planner.accuracy.bands import band_for, with_floor
 from planner.estimate import SEVERITY, verdict_for
 from planner.hardware import Gpu, Tables
 from planner.mixed.solve import Place

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.bands import band_row
+from planner.accuracy.bands import band_row
 from planner.hardware import Band, Gpu, Tables
 from planner.ledger import Phase
 from planner.memory.runtime import (

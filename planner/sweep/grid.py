@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.bands import band_row
+from planner.accuracy.bands import band_row
 from planner.estimate import SEVERITY, plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError

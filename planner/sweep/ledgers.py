@@ -220,7 +220,7 @@ def _pick(which: Which, sizes: list[Whole]) -> Whole:
 def _verdicts(
     peak: Whole, usable: Whole | None, floor: Whole, margin_frac: float, band: Band | None
 ) -> NDArray[np.int8]:
-    """`planner.estimate.verdict_for` with `planner.bands.with_floor`, at every point."""
+    """`planner.estimate.verdict_for` with `planner.accuracy.bands.with_floor`, at every point."""
     if usable is None or band is None:
         return np.full((1, 1), CODES[Verdict.UNKNOWN], np.int8)
     low, high = np.rint(peak * band.low_frac), np.rint(peak * band.high_frac)

@@ -17,9 +17,9 @@ from benchmarks.bands_rows import Width, interval, spread, student_above, widths
 from hardware_db import DATA, load_tables
 from hardware_db.constants import read_bands
 from hardware_db.scores import Coverage
-from planner.bands import MIN_ROWS, basis_order
-from planner.predict import Prediction
-from planner.truth import read_records
+from planner.accuracy.bands import MIN_ROWS, basis_order
+from planner.accuracy.predict import Prediction
+from planner.accuracy.truth import read_records
 
 
 def runs(

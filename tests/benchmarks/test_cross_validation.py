@@ -25,7 +25,7 @@ from benchmarks.cross_validation import (
     with_constants,
 )
 from hardware_db import load_tables
-from planner.truth import Record
+from planner.accuracy.truth import Record
 
 TABLES = load_tables()
 RECORDS = scored_records(TABLES)

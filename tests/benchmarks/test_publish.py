@@ -13,9 +13,9 @@ from benchmarks.bands_ratios import Ratio
 from benchmarks.in_sample import FEEDS, families_in, in_sample
 from benchmarks.records import MEMORY_FILES, load
 from hardware_db import DATA, load_tables
-from planner.predict import Prediction, predictor
-from planner.score import score
-from planner.truth import METRICS, Record
+from planner.accuracy.predict import Prediction, predictor
+from planner.accuracy.score import score
+from planner.accuracy.truth import METRICS, Record
 
 SCORE = DATA / "score.json"
 MOST_BYTES = 300_000

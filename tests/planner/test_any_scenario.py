@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_db import load_tables
+from planner.accuracy.predict import prediction_for
 from planner.checks.codes import CODES
 from planner.checks.job import BOTH, SERVERS, TRAINERS
 from planner.cli.report import plan_lines
@@ -15,7 +16,6 @@ from planner.estimate import plan
 from planner.issues import Issue, ScenarioError, Severity
 from planner.plan_json import plan_document
 from planner.plan_types import Plan
-from planner.predict import prediction_for
 from planner.scenario import Scenario
 from planner.validation import parse_scenario
 from tests.planner.test_link import SCHEMA, strategy

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hardware_db import load_tables
-from planner.calibrate import KeptRun, calibrated
+from planner.accuracy.calibrate import KeptRun, calibrated
 from planner.estimate import plan as plan_for
 from planner.plan_types import Plan
 from planner.scenario import Scenario, to_document

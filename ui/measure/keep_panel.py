@@ -5,7 +5,7 @@ from typing import Final
 
 import streamlit as st
 
-from planner.calibrate import KeptRun
+from planner.accuracy.calibrate import KeptRun
 from planner.units import MIB
 from profiler.kept import MOST_BYTES, KeptError, KeptRuns, kept_from
 from ui.catalog import gpu_labels

@@ -7,8 +7,8 @@ from functools import lru_cache
 from statistics import median
 from typing import Final
 
-from planner.predict import PEAKS
-from planner.score import POOLED, Cell
+from planner.accuracy.predict import PEAKS
+from planner.accuracy.score import POOLED, Cell
 from ui.method.published import Point, Published, Runs
 
 TRAINING: Final = "training"

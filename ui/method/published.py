@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hardware_db import DATA
 from hardware_db.scores import Coverage, Input, read_score
-from planner.score import Cell, FitsTable
+from planner.accuracy.score import Cell, FitsTable
 
 FILE_VERSION: Final = 2
 SCORE: Final = DATA / "score.json"

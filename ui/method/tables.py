@@ -4,10 +4,10 @@ from html import escape
 from typing import Final
 
 from hardware_db.scores import Coverage
+from planner.accuracy.score import POOLED, Cell
 from planner.ledger import Category, Entry
 from planner.plan_types import Known, Plan
 from planner.references import Reference
-from planner.score import POOLED, Cell
 from ui import parts
 from ui.citations import reference_line, title_of, where_of
 from ui.issue_words import field_name

@@ -238,7 +238,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 def test_a_plan_starts_without_what_it_does_not_need() -> None:
-    heavy = ("numpy", "pandas", "torch", "streamlit", "difflib", "planner.score", "planner.link")
+    heavy = ("numpy", "pandas", "torch", "streamlit", "difflib", "planner.accuracy.score", "planner.link")
     code = (
         "import sys; from planner.__main__ import main; main(['plan', sys.argv[1]]);"
         f"print([name for name in {heavy} if name in sys.modules])"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from planner.accuracy.predict import devices_of
 from planner.estimate import plan
-from planner.predict import devices_of
 from planner.serving.readings import serving_readings
 from planner.units import GIB, MIB
 from tests.planner.serving.cases import (

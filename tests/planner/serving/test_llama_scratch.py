@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from planner.accuracy.predict import devices_of
 from planner.estimate import plan
 from planner.memory.serving_llama_latent import experts_offloaded, head_turns, on_cuda
 from planner.memory.serving_llama_ollama import flash_by_default
 from planner.model.from_config import model_from_config
-from planner.predict import devices_of
 from planner.serving.readings import serving_readings
 from planner.units import MIB
 from tests.planner.serving.cases import (

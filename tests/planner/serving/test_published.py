@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from planner.accuracy.predict import devices_of
 from planner.estimate import plan
 from planner.issues import Issue, ScenarioError
 from planner.plan_types import Plan
-from planner.predict import devices_of
 from planner.serving.readings import serving_readings
 from tests.planner.serving.cases import tables, truth, truth_scenario
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from planner.accuracy.predict import devices_of
 from planner.estimate import plan
 from planner.memory.kv_cache import CacheShape
 from planner.memory.serving_state_blocks import StateBlocks, caches_prefixes, state_blocks, widened
 from planner.model import model_from_config
 from planner.model.spec import AttentionKind
 from planner.plan_types import Plan
-from planner.predict import devices_of
 from planner.resolve import resolve
 from planner.serving.readings import serving_readings
 from tests.planner.serving.cases import Config, llama, scenario, tables, truth, truth_scenario

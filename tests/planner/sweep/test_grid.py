@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.records import load
 from hardware_db import load_tables
+from planner.accuracy.truth import Record
 from planner.estimate import SEVERITY, plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
@@ -18,7 +19,6 @@ from planner.scenario import Scenario
 from planner.sweep import Sweep, sweep
 from planner.sweep.grid import REFUSED, UNKNOWN_BYTES
 from planner.sweep.region import DeviceProgram, Planner, compiled
-from planner.truth import Record
 from planner.validation import parse_scenario
 
 ROOT = Path(__file__).parents[3]

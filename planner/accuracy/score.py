@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any, Final
 
-from planner.predict import Figure, Prediction, Predictor
-from planner.truth import Observation, Record
+from planner.accuracy.predict import Figure, Prediction, Predictor
+from planner.accuracy.truth import Observation, Record
 from planner.units import gib
 
 CELL_ROWS: Final = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.bands import ALLOCATED_LAYER, DEVICE_LAYER, RESERVED_LAYER, UNNAMED_LAYER, band_for
+from planner.accuracy.bands import ALLOCATED_LAYER, DEVICE_LAYER, RESERVED_LAYER, UNNAMED_LAYER, band_for
 from planner.estimate import plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError

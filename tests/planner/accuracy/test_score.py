@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from hardware_db import load_tables
+from planner.accuracy.predict import Prediction, devices_of, fits, prediction_for, predictor
+from planner.accuracy.score import POOLED, Cell, Score, as_json, percentile, score
+from planner.accuracy.truth import Record, read_records
 from planner.estimate import plan
 from planner.hardware import Band
 from planner.ledger import Layer, Phase
 from planner.plan_types import Verdict
-from planner.predict import Prediction, devices_of, fits, prediction_for, predictor
 from planner.scenario import Scenario
-from planner.score import POOLED, Cell, Score, as_json, percentile, score
-from planner.truth import Record, read_records
 from planner.units import GIB
 from planner.validation import parse_scenario
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Final
 
-from planner.bands import COVERAGE_FRAC, DEVICE_LAYER, KEPT, KEPT_SAME, basis_order, row_of
+from planner.accuracy.bands import COVERAGE_FRAC, DEVICE_LAYER, KEPT, KEPT_SAME, basis_order, row_of
 from planner.estimate import verdict_for, worst_verdict
 from planner.hardware import Band, Tables
 from planner.plan_types import Known, PeakBand, Plan

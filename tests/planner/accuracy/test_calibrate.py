@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hardware_db import load_tables
-from planner.calibrate import (
+from planner.accuracy.calibrate import (
     REPEAT_FRAC,
     KeptRun,
     calibrated,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardware_db import load_tables
-from planner.bands import band_for, basis_order, nearest_row, with_floor
+from planner.accuracy.bands import band_for, basis_order, nearest_row, with_floor
 from planner.hardware import Band
 from planner.ledger import ALWAYS, SERVING_PHASES, Category, Entry, Ledger, make_ledger
 from planner.plan_types import PeakBand

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from planner.truth import METRICS, RecordError, contradictions, read_records
+from planner.accuracy.truth import METRICS, RecordError, contradictions, read_records
 
-TRUTH = Path(__file__).parent.parent / "data" / "truth"
+TRUTH = Path(__file__).parents[2] / "data" / "truth"
 FILES = ("training.jsonl", "training_fits.jsonl", "serving.jsonl", "serving_fits.jsonl", "speed.jsonl")
 
 RECORD = {
