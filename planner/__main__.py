@@ -10,33 +10,20 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from planner.cli.parser import Command, command_parser
+from planner.cli.problems import InputError, bad_scenario, scenario_errors, scenario_of
 from planner.units import MIB
 
 if TYPE_CHECKING:
-    from planner.issues import Issue
     from planner.plan_types import Plan
     from planner.scenario import Scenario
 
 BAD_INPUT: Final = 2
 LARGEST_FILE_BYTES: Final = 64 * MIB
 STDIN: Final = "-"
-
-
-class InputError(Exception):
-    """Input that can't be used.
-
-    Attributes:
-        lines: Why, one line for each problem.
-    """
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +77,7 @@ def _cards_question(options: argparse.Namespace) -> Iterable[str]:
 
     plan = None if options.topic == "layouts" else _planned(options.file)
     scenario = read_scenario(options.file) if plan is None else plan.scenario
-    with _scenario_errors():
+    with scenario_errors():
         return card_lines(options.topic, scenario, plan, load_tables(), as_json=options.json)
 
 
@@ -114,22 +101,9 @@ def _schema(_: argparse.Namespace) -> Iterable[str]:
 
 def _models(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli.report import table  # noqa: PLC0415
+    from planner.cli.catalog import model_table  # noqa: PLC0415
 
-    wanted = options.filter.casefold()
-    models = load_tables().models
-    chosen = [
-        row
-        for name in models
-        for row in [models[name]]
-        if wanted in f"{name} {row.get('model_type')}".casefold()
-    ]
-    if not chosen:
-        raise InputError(f"models: nothing matches {options.filter!r}; leave it out to see all {len(models)}")
-    rows = [
-        [str(row["id"]), str(row.get("model_type") or "-"), _count(row.get("params_total"))] for row in chosen
-    ]
-    return table(["id", "model type", "parameters"], rows, left=2)
+    return model_table(load_tables().models, options.filter)
 
 
 def _model(options: argparse.Namespace) -> Iterable[str]:
@@ -159,15 +133,9 @@ def _model(options: argparse.Namespace) -> Iterable[str]:
 
 def _gpus(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
-    from planner.cli.report import gib_text, table  # noqa: PLC0415
+    from planner.cli.catalog import gpu_table  # noqa: PLC0415
 
-    wanted = options.filter.casefold()
-    gpus = load_tables().gpus
-    chosen = [gpu for gpu in gpus.values() if wanted in f"{gpu.id} {gpu.name}".casefold()]
-    if not chosen:
-        raise InputError(f"gpus: nothing matches {options.filter!r}; leave it out to see all {len(gpus)}")
-    rows = [[gpu.id, gpu.name, gib_text(gpu.usable_bytes, 2), gpu.usable_source] for gpu in chosen]
-    return table(["id", "name", "usable GiB", "from"], rows, left=2)
+    return gpu_table(load_tables().gpus, options.filter)
 
 
 def _score(options: argparse.Namespace) -> Iterable[str]:
@@ -195,7 +163,7 @@ def _link(options: argparse.Namespace) -> Iterable[str]:
     from planner.link import encode  # noqa: PLC0415
 
     scenario = read_scenario(options.file)
-    with _scenario_errors():
+    with scenario_errors():
         text = encode(scenario)
     try:
         plan(scenario, load_tables())
@@ -311,7 +279,7 @@ def _search(options: argparse.Namespace) -> Iterable[str]:
 
     question = read_scenario(options.file)
     try:
-        with _scenario_errors():
+        with scenario_errors():
             return reply_lines(options, question, load_tables(), datetime.now(UTC).date())
     except ValueError as problem:
         raise InputError(str(problem)) from problem
@@ -327,7 +295,7 @@ def _planned(name: str) -> "Plan":
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.estimate import plan  # noqa: PLC0415
 
-    with _scenario_errors():
+    with scenario_errors():
         return plan(read_scenario(name), load_tables())
 
 
@@ -342,33 +310,7 @@ def read_scenario(name: str) -> "Scenario":
     Raises:
         InputError: It cannot be read or is no question; one line for each problem.
     """
-    from planner.validation import document_from_text, parse_scenario  # noqa: PLC0415
-
-    document, issues = document_from_text(_text(name))
-    if issues:
-        raise bad_scenario(issues)
-    scenario, issues = parse_scenario(document)
-    if scenario is None:
-        raise bad_scenario(issues)
-    return scenario
-
-
-@contextmanager
-def _scenario_errors() -> Iterator[None]:
-    """Turns a question that is refused within it into an input error."""
-    from planner.issues import ScenarioError  # noqa: PLC0415
-
-    try:
-        yield
-    except ScenarioError as refusal:
-        raise bad_scenario(refusal.issues) from refusal
-
-
-def bad_scenario(issues: "Iterable[Issue]") -> InputError:
-    """Issues as the lines of an input error."""
-    from planner.cli.words import line  # noqa: PLC0415
-
-    return InputError(*(line(issue) for issue in issues))
+    return scenario_of(_text(name))
 
 
 def _text(name: str) -> str:
@@ -387,10 +329,6 @@ def _text(name: str) -> str:
 def _file(path: Path) -> bytes:
     with path.open("rb") as stream:
         return stream.read(LARGEST_FILE_BYTES + 1)
-
-
-def _count(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else "-"
 
 
 COMMANDS: Final[dict[str, Command]] = {

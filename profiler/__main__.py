@@ -10,7 +10,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from hardware_db import load_tables
-from planner.__main__ import InputError, bad_scenario, read_scenario
+from planner.__main__ import read_scenario
+from planner.cli.problems import InputError, bad_scenario
 from planner.estimate import plan
 from planner.issues import ScenarioError
 from planner.plan_types import Plan

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from planner.__main__ import STDIN, InputError
+from planner.__main__ import STDIN
+from planner.cli.problems import InputError
 from profiler.snapshot.errors import MemoryFileError
 from profiler.snapshot.files import read_memory_file
 from profiler.snapshot.plain import MAX_FILE_BYTES
