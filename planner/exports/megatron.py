@@ -175,11 +175,8 @@ def _recompute(held: Scenario) -> list[tuple[str, ...]]:
         ]
     elif kind in {"selective_attention", "selective_op"}:
         found = [("--recompute-granularity", "selective")]
-        if kind == "selective_op":
-            modules = training.checkpoint_modules or ()
-            if not modules:
-                raise refuse("training.checkpointing", kind, "none, full, every_k, selective_attention")
-            found.append(("--recompute-modules", *modules))
+        if kind == "selective_op" and training.checkpoint_modules:
+            found.append(("--recompute-modules", *training.checkpoint_modules))
     if training.checkpoint_partitioned:
         found.append(("--distribute-saved-activations",))
     return found

@@ -7,7 +7,8 @@ experts come out right; with those widths equal to the paper's the sum is the pa
 
 from planner.memory.layer_norms import has_head_norms
 from planner.memory.layer_view import LayerForm, widths_of
-from planner.memory.terms import Terms, add
+from planner.memory.megatron_selective import CORE, left_out, modules_again
+from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec
 from planner.training.setup import Setup
 
@@ -44,7 +45,7 @@ def latent_block(*, norm: int, masks: bool) -> Terms:
 
 
 def megatron_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
-    """What one layer keeps without recomputation, or with the attention core computed again."""
+    """What one layer keeps without recomputation, and what selective recomputation leaves of it."""
     training = setup.training
     masks = bool(training.dropout)
     norm = 8 if model.norm == "layer_norm" else 4
@@ -64,9 +65,16 @@ def megatron_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
         source = {"k": 2, "v": 2}
     widths = widths_of(layer, model, setup)
     unfused = training.attention in {"eager", "transformer_engine_unfused"}
-    recomputed = training.checkpointing == "selective_attention"
-    scores = core_scores(dropout=masks) if unfused and not recomputed else 0
+    modules = modules_again(setup)
+    scores = core_scores(dropout=masks) if unfused and CORE not in modules else 0
     if not unfused:
         parts.append({"n": 4})
     across = scores if layer.cross_attention is not None else 0
-    return LayerForm(add(*parts), widths, scores, int(widths["n"]) if scores else 0, source, across)
+    total = add(*parts)
+    gone = left_out(layer, modules, norm=norm)
+    again = {width: min(bytes_, total.get(width, 0)) for width, bytes_ in gone.items()}
+    between = add(total, scaled(again, -1)) if training.checkpointing == "selective_op" else None
+    return LayerForm(
+        total, widths, scores, int(widths["n"]) if scores else 0, source, across,
+        between=between, again=again if between is not None else {},
+    )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Gpu
+from planner.memory.megatron_selective import CORE, modules_again, weights_again
 from planner.model.distinct import distinct
 from planner.model.spec import ModelSpec
 from planner.placement import Share
@@ -71,9 +72,17 @@ def passes_of(setup: Setup, *, again: bool = True) -> Passes:
         "full": (1.0, 1.0, 1.0),
         "every_k": (1.0, 1.0, 1.0),
         "selective_attention": (0.0, 1.0, 0.0),
-        "selective_op": (0.0 if training.checkpoint_modules else SELECTIVE_AGAIN, 0.0, 1.0),
+        "selective_op": _selective_again(setup),
     }.get(kind, (0.0, 0.0, 0.0))
     return Passes(1 + backward + products_again, 3.5 + attention_again, 2 + stream_again, 2 + products_again)
+
+
+def _selective_again(setup: Setup) -> tuple[float, float, float]:
+    """Products, attention and the rest again; products of Megatron's modules are counted layer by layer."""
+    if not setup.megatron:
+        return SELECTIVE_AGAIN, 0.0, 1.0
+    modules = modules_again(setup)
+    return 0.0, float(CORE in modules), float(bool(modules - {CORE}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +154,14 @@ def stage_load(
     full = low = attention = moved = experts = 0.0
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
+    modules = modules_again(setup) if again else frozenset[str]()
     for layer, count in distinct((*share.layers, *share.encoder_layers)):
         load = loads[id(layer)]
-        products = fl.matrix_flops(tokens, load.weights + load.expert_weights) / t * count * passes.dense
+        dense_again, experts_again = weights_again(layer, modules) if modules else (0.0, 0.0)
+        visited = load.expert_weights * passes.dense + experts_again
+        products = fl.matrix_flops(tokens, load.weights * passes.dense + dense_again + visited) / t * count
         low, full = (low + products, full) if is_low else (low, full + products)
-        experts += fl.matrix_flops(tokens, load.expert_weights) / t * count * passes.dense
+        experts += fl.matrix_flops(tokens, visited) / t * count
         seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
         attention += (
             (

@@ -2,6 +2,7 @@
 
 from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.kv_cache import STATEFUL
+from planner.memory.megatron_selective import MODULES
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
 from planner.training.loss import fuses_own_loss
@@ -13,6 +14,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     """Every (field, reason code) of a resolved scenario that the formulas pass over or only approximate."""
     return [
         *_training_gaps(scenario),
+        *_selective_gaps(scenario, model),
         *_loss_gaps(scenario, model),
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
@@ -48,8 +50,6 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
         (precision.fp8 is not None, "training.precision.fp8", "fp8_as_compute_dtype"),
         (precision.fp4 is not None, "training.precision.fp4", "fp4_as_compute_dtype"),
         (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
-        (training.checkpointing == "selective_op", "training.checkpointing", "selective_op_as_none"),
-        (bool(training.checkpoint_modules), "training.checkpoint_modules", "ignored"),
         (training.alignment is not None, "training.alignment", "time_of_one_model"),
         ((training.sequence_chunks or 1) > 1, "training.sequence_chunks", "time_without_it"),
         ((training.recompute_budget_frac or 1) < 1, "training.recompute_budget_frac", "time_without_it"),
@@ -58,6 +58,24 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
     return [
         (field, code) for applies, field, code in checks if applies and code != "padded_to_sequence_length"
     ]
+
+
+def _selective_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    """Layers that selective checkpointing leaves as they are, and modules by a name that is not Megatron's."""
+    training, runtime = scenario.training, scenario.runtime.name
+    names, megatron = set(training.checkpoint_modules or ()), runtime == "megatron_lm"
+    whole = runtime == "litgpt" or any(
+        layer.attention.kind in STATEFUL or layer.program for layer in model.layers
+    )
+    checks = (
+        (
+            training.checkpointing == "selective_op" and whole,
+            "training.checkpointing",
+            "selective_op_as_none",
+        ),
+        (bool(names - MODULES if megatron else names), "training.checkpoint_modules", "ignored"),
+    )
+    return [(field, code) for applies, field, code in checks if applies]
 
 
 def _loss_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:

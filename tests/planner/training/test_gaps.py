@@ -15,7 +15,10 @@ LORA = {"task": "lora"}
     [
         ({"runtime": {"name": "generic", "compile": True}}, "runtime.compile"),
         ({"training": {"precision": {"fp8": "rowwise"}}}, "training.precision.fp8"),
-        ({"training": {"checkpointing": "selective_op"}}, "training.checkpointing"),
+        (
+            {"runtime": {"name": "litgpt"}, "training": {"checkpointing": "selective_op"}},
+            "training.checkpointing",
+        ),
         ({"training": {"attention": "transformer_engine_unfused"}}, "training.attention"),
         ({"training": {"alignment": {"method": "dpo"}}}, "training.alignment"),
         ({"training": {"sequence_chunks": 4}}, "training.sequence_chunks"),
@@ -36,6 +39,7 @@ def test_a_loss_taken_from_the_models_own_code_is_said() -> None:
         assert (("training.loss", "loss_of_own_code") in not_modelled(resolved, model)) is expected
 
 
-def test_a_plain_job_has_no_gaps() -> None:
-    resolved, model, _ = cases.shares(cases.LLAMA_8B)
+@pytest.mark.parametrize("training", [{}, {"checkpointing": "selective_op"}, {"checkpointing": "full"}])
+def test_a_plain_job_has_no_gaps(training: dict[str, Any]) -> None:
+    resolved, model, _ = cases.shares(cases.LLAMA_8B, training=training)
     assert not_modelled(resolved, model) == []
