@@ -1,6 +1,8 @@
 """Files that must be refused, and what would show that something in them ran."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,8 +27,18 @@ class Payload:
         return self._reduced
 
 
-def refused(data: bytes) -> MemoryFileError:
-    with pytest.raises(MemoryFileError) as caught:
-        read_snapshot(data)
+@contextmanager
+def nothing_runs() -> Iterator[None]:
+    """Watches what a hostile file is likely to call; only while it is read, for others need `eval` too."""
+    RUN.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "system", canary)
+        patched.setattr("builtins.eval", canary)
+        yield
     assert not RUN
+
+
+def refused(data: bytes) -> MemoryFileError:
+    with nothing_runs(), pytest.raises(MemoryFileError) as caught:
+        read_snapshot(data)
     return caught.value
