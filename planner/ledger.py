@@ -6,9 +6,10 @@ Formula, trace and measurement all write this. A device's peak is the largest su
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
+
+from planner.lazy import lazy
 
 
 class _Name(StrEnum):
@@ -107,7 +108,10 @@ class Ledger:
 
     def peak(self, layer: Layer = Layer.DEVICE) -> tuple[Phase, int]:
         """The fullest phase and its bytes."""
-        return self._peaks[LAYER_ORDER.index(layer)]
+        rank = LAYER_ORDER.index(layer)
+        sizes = [self._totals[phase][rank] for phase in self.phases]
+        most = max(sizes)
+        return self.phases[sizes.index(most)], most
 
     def by_category(self, phase: Phase, layer: Layer = Layer.DEVICE) -> dict[Category, int]:
         """Bytes alive in `phase` by category, in stacking order; empty categories left out."""
@@ -125,14 +129,11 @@ class Ledger:
 
     def category_bytes(self, phase: Phase, category: Category, but: Phase | None = None) -> int:
         """Allocated bytes of one category alive in `phase`, those alive in `but` left out."""
-        return sum(
-            entry.bytes
-            for entry in self.entries
-            if entry.category is category
-            and entry.layer is Layer.ALLOCATED
-            and phase in entry.phases
-            and (but is None or but not in entry.phases)
-        )
+        size = 0
+        for entry in self._allocated.get(category, ()):
+            if phase in entry.phases and (but is None or but not in entry.phases):
+                size += entry.bytes
+        return size
 
     def alive(self, phase: Phase) -> tuple[Entry, ...]:
         """Entries alive in `phase`, largest first."""
@@ -142,30 +143,44 @@ class Ledger:
         """Bytes of the entries called one of `names`, whatever their phases."""
         return sum(e.bytes for e in self.entries if e.name in names)
 
-    @cached_property
-    def _peaks(self) -> tuple[tuple[Phase, int], ...]:
-        """The first of the fullest phases up to each layer."""
-        found = []
-        for index in range(len(LAYER_ORDER)):
-            sizes = [self._totals[phase][index] for phase in self.phases]
-            most = max(sizes)
-            found.append((self.phases[sizes.index(most)], most))
-        return tuple(found)
+    def with_entry(self, entry: Entry) -> "Ledger":
+        """The same with one entry more (left out if empty); what was added up so far is not added up again."""
+        if not entry.bytes:
+            return self
+        more = Ledger((*self.entries, entry), self.phases)
+        rank = LAYER_ORDER.index(entry.layer)
+        more.__dict__["_totals"] = {
+            phase: (*by_layer[:rank], *(size + entry.bytes for size in by_layer[rank:]))
+            if phase in entry.phases
+            else by_layer
+            for phase, by_layer in self._totals.items()
+        }
+        return more
 
-    @cached_property
+    @lazy
+    def _allocated(self) -> dict[Category, list[Entry]]:
+        found: dict[Category, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.layer is Layer.ALLOCATED:
+                found.setdefault(entry.category, []).append(entry)
+        return found
+
+    @lazy
     def _totals(self) -> dict[Phase, tuple[int, ...]]:
+        """Bytes alive in each phase, up to each layer."""
         alike: dict[tuple[frozenset[Phase], Layer], int] = {}
         for entry in self.entries:
             key = entry.phases, entry.layer
             alike[key] = alike.get(key, 0) + entry.bytes
-        sums = {phase: dict.fromkeys(LAYER_ORDER, 0) for phase in self.phases}
+        sums = {phase: [0] * len(LAYER_ORDER) for phase in self.phases}
         for (phases, layer), size in alike.items():
+            rank = LAYER_ORDER.index(layer)
             for phase, by_layer in sums.items():
                 if phase in phases:
-                    by_layer[layer] += size
-        return {phase: tuple(accumulate(by_layer.values())) for phase, by_layer in sums.items()}
+                    by_layer[rank] += size
+        return {phase: tuple(accumulate(by_layer)) for phase, by_layer in sums.items()}
 
 
 def make_ledger(entries: Iterable[Entry], phases: tuple[Phase, ...]) -> Ledger:
     """A ledger without its empty entries."""
-    return Ledger(tuple(entry for entry in entries if entry.bytes), phases)
+    return Ledger(tuple([entry for entry in entries if entry.bytes]), phases)

@@ -27,4 +27,9 @@ def fullest(moments: Iterable[list[Entry]]) -> list[Entry]:
             for number, entries in enumerate(moments)
             for entry in entries
         ]
-    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+    return max(moments, key=size_of)
+
+
+def size_of(entries: Iterable[Entry]) -> int:
+    """Bytes of some entries together."""
+    return sum([entry.bytes for entry in entries])

@@ -1,9 +1,9 @@
 """A layer with everything that decides what it keeps, and the form in which that is counted."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
+from planner.lazy import lazy
 from planner.memory import activations as act
 from planner.memory.adapters import adapter_rank, role_of
 from planner.memory.kv_cache import STATEFUL
@@ -63,7 +63,7 @@ class LayerForm:
     working: Terms | None = None
     passing: Terms = field(default_factory=dict)
 
-    @cached_property
+    @lazy
     def kept_between(self) -> tuple[tuple[str, PerToken], ...]:
         """Everything kept per token until the backward pass; dropout masks outside the attention are kept too."""
         if self.between is None:
@@ -71,7 +71,7 @@ class LayerForm:
         others = tuple(part for part in self.kept if part[0])
         return (("", summed(self.between, self.widths)), *others)
 
-    @cached_property
+    @lazy
     def kept(self) -> tuple[tuple[str, PerToken], ...]:
         """Everything kept per token, by the name of its entry (`""` for the layer's own)."""
         parts = (

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from planner.ledger import ALWAYS, Category, Entry, Layer, Phase
 
+_made = tuple.__new__
+"""Makes an `Entry` of all its values, in a third of the time that naming them takes."""
 Terms = dict[str, float]
 """Bytes per element by the symbol of the width they multiply; the symbol ``""`` is a constant per token."""
 
@@ -97,14 +99,17 @@ def item(
     estimate: bool = False,
 ) -> Entry:
     """A ledger entry whose bytes are what its formula says."""
-    return Entry(
-        category=category,
-        name=name,
-        bytes=int(amount),
-        phases=phases if isinstance(phases, frozenset) else frozenset(phases),
-        formula=formula,
-        symbols=tuple(symbols.items()),
-        reference=reference,
-        layer=layer,
-        estimate=estimate,
+    alive = phases if isinstance(phases, frozenset) else frozenset(phases)
+    values = (
+        category,
+        name,
+        int(amount),
+        alive,
+        formula,
+        tuple(symbols.items()),
+        reference,
+        layer,
+        estimate,
+        (),
     )
+    return _made(Entry, values)

@@ -13,6 +13,7 @@ from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Phase
 from planner.memory import runtime
 from planner.memory.terms import item
+from planner.moments import size_of
 from planner.placement import Share, usable_bytes
 from planner.scenario import Scenario
 from planner.training.loss import REBINDS_BEFORE
@@ -117,12 +118,18 @@ def hidden_bytes(setup: Setup, moments: Sequence[Sequence[Entry]]) -> int:
     if not moments:
         return 0
     streams = makes_in_streams(setup)
-    bare = [
-        sum(e.bytes for e in entries if is_hidden(e.category, e.layer, e.name, in_streams=streams))
-        for entries in moments
+    sizes = [size_of(entries) for entries in moments]
+    shown = _hidden(moments[sizes.index(max(sizes))], in_streams=streams)
+    others = [
+        _hidden(entries, in_streams=streams)
+        for entries, size in zip(moments, sizes, strict=True)
+        if size > shown
     ]
-    totals = [sum(e.bytes for e in entries) for entries in moments]
-    return max(bare) - bare[totals.index(max(totals))]
+    return max([shown, *others]) - shown
+
+
+def _hidden(entries: Sequence[Entry], *, in_streams: bool) -> int:
+    return sum([e.bytes for e in entries if is_hidden(e.category, e.layer, e.name, in_streams=in_streams)])
 
 
 def parts_of(

@@ -120,10 +120,7 @@ def _ledger(
     ]
     entries = lent_entries(step, entries)
     live = make_ledger(entries, TRAINING_PHASES)
-    return make_ledger(
-        [*entries, cache_entry(share, setup, live, scenario, tables, hidden_bytes(setup, moments))],
-        TRAINING_PHASES,
-    )
+    return live.with_entry(cache_entry(share, setup, live, scenario, tables, hidden_bytes(setup, moments)))
 
 
 def _forward_and_loss(step: Step) -> list[Entry]:

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Final, TypeVar
 
+from planner.lazy import lazy
 from planner.ledger import Phase
 from planner.memory.adapters import EMBEDDING_NAMES, PROMPT_METHODS
 from planner.memory.inventory import Place, Tensor, vocab_rows
@@ -68,7 +69,7 @@ class Step:
     forms: dict[tuple[int, int, bool], LayerForm] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
+    @lazy
     def kinds(self) -> tuple[Kind, ...]:
         """Distinct layers of this stage."""
         setup = self.setup
@@ -109,12 +110,12 @@ class Step:
             return litgpt_form(layer, self.model, self.setup, stream=stream)
         return layer_form(layer, self.model, self.setup, stream=stream)
 
-    @cached_property
+    @lazy
     def trained_params(self) -> int:
         """Elements that get gradients."""
         return sum(self.trained_at.values())
 
-    @cached_property
+    @lazy
     def trained_at(self) -> Mapping[Place, int]:
         """Those of them by place in the model, 0 where there are none."""
         found: defaultdict[Place, int] = defaultdict(int)
@@ -127,7 +128,7 @@ class Step:
         """Encoder and decoder layers of this stage."""
         return len(self.share.encoder_layers) + len(self.share.layers)
 
-    @cached_property
+    @lazy
     def largest(self) -> Kind:
         """The layer that keeps most."""
         return max(self.kinds, key=self.kind_bytes)
@@ -153,7 +154,7 @@ class Step:
         scores += form.source_score_bytes * form.heads * batch * s * self.setup.sequence
         return batch * s * sum(part.bytes for _, part in form.kept) + scores
 
-    @cached_property
+    @lazy
     def residual_width(self) -> int:
         """Elements of the residual stream per token on this device."""
         setup, ranks = self.setup, self.setup.division.tensor
@@ -172,7 +173,7 @@ class Step:
         rotary = self.model.position_embedding == "rope"
         return self.setup.residual_bytes if rotary else self.setup.product_bytes
 
-    @cached_property
+    @lazy
     def vocab(self) -> int:
         """Vocabulary entries on this device."""
         head = self.model.head
