@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 import run
-from planner import scenario as schema
+from planner import scenario_values as schema
 from planner.checks.codes import CODES
 from planner.issues import Issue, Severity
 from planner.ledger import Category, Phase
@@ -133,7 +133,7 @@ def test_an_issue_is_escaped(words: Words) -> None:
         ("runtime", [*get_args(schema.RuntimeName), *PROFILES]),
         ("optimizer", get_args(schema.OptimizerName)),
         ("adapter", get_args(schema.AdapterMethod)),
-        ("format", [*get_args(schema.Dtype), *get_args(schema.AdapterBase)]),
+        ("format", [*get_args(schema.Dtype), *get_args(values.AdapterBase)]),
         ("working.kind", {reference.kind for reference in REFERENCES.values()}),
     ],
 )

@@ -17,7 +17,8 @@ from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from planner.runtimes.serving import SERVING
 from planner.runtimes.sglang import multimodal_factor, static_frac
-from planner.scenario import Loading, RuntimeName, Scenario
+from planner.scenario import Loading, Scenario
+from planner.scenario_values import RuntimeName
 from planner.serving.gaps import not_modelled
 from planner.serving.readings import serving_readings
 from planner.units import GIB

@@ -14,7 +14,7 @@ from planner.memory.kv_cache import KV_BYTES, CacheShape, element_bytes, kv_head
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, Group, PagedPool, paged_pool
 from planner.model.from_config import model_from_config
 from planner.model.spec import AttentionKind
-from planner.scenario import KvFormat
+from planner.scenario_values import KvFormat
 from planner.units import GIB, MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,
