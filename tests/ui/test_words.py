@@ -133,7 +133,7 @@ def test_an_issue_is_escaped(words: Words) -> None:
         ("runtime", [*get_args(schema.RuntimeName), *PROFILES]),
         ("optimizer", get_args(schema.OptimizerName)),
         ("adapter", get_args(schema.AdapterMethod)),
-        ("format", [*get_args(schema.Dtype), *get_args(values.AdapterBase)]),
+        ("format", [*get_args(schema.Dtype), *get_args(schema.AdapterBase)]),
         ("working.kind", {reference.kind for reference in REFERENCES.values()}),
     ],
 )
