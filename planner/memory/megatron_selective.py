@@ -24,46 +24,50 @@ def modules_again(setup: Setup) -> frozenset[str]:
     return MODULES & frozenset(training.checkpoint_modules or {CORE})
 
 
-def left_out(layer: Layer, modules: frozenset[str], *, norm: int) -> Terms:
+def left_out(layer: Layer, modules: frozenset[str], *, norm: int, stored: float = 2) -> Terms:
     """What is not kept until the backward pass, in bytes per token by width; the attention core's scores apart.
 
     Args:
         layer: The layer.
         modules: As `modules_again` gives them.
         norm: Bytes of a token's statistics in one norm.
+        stored: Bytes per element of a product's input.
     """
-    feed = _of_experts if layer.mlp.kind is MlpKind.MOE else _of_mlp
-    return add(_of_attention(layer, modules), feed(layer, modules, norm))
+    if layer.mlp.kind is MlpKind.MOE:
+        return add(_of_attention(layer, modules, stored), _of_experts(layer, modules, stored))
+    inside: Terms = {"r": stored, "": norm, "i": wide(layer, stored)} if "mlp" in modules else {}
+    return add(_of_attention(layer, modules, stored), inside)
 
 
-def _of_attention(layer: Layer, modules: frozenset[str]) -> Terms:
-    """A norm by itself, not fused into the projection, stands before latent attention alone."""
+def _of_attention(layer: Layer, modules: frozenset[str], stored: float) -> Terms:
+    """A norm by itself, not fused into the projection, stands before latent attention alone.
+
+    Its output is thrown away; copies of it that products have quantized for themselves are not.
+    """
     latent = layer.attention.kind is AttentionKind.MLA
     gone: Terms = {"n": 4} if CORE in modules else {}
-    if latent and "layernorm" in modules:
+    if latent and "layernorm" in modules and stored == 2:
         gone = add(gone, {"r": 2})
     if latent and "mla_up_proj" in modules:
-        gone = add(gone, {"q": 2, "k": 2, "v": 2, "ql": 2, "kl": 2})
+        gone = add(gone, {"q": 2, "k": 2, "v": 2, "ql": stored, "kl": stored})
     return gone
 
 
-def _of_mlp(layer: Layer, modules: frozenset[str], norm: int) -> Terms:
-    return {"r": 2, "": norm, "i": wide(layer)} if "mlp" in modules else {}
-
-
-def _of_experts(layer: Layer, modules: frozenset[str], _norm: int) -> Terms:
+def _of_experts(layer: Layer, modules: frozenset[str], stored: float) -> Terms:
     gone: Terms = {"r": 2} if "layernorm" in modules else {}
-    shared: Terms = {"si": wide(layer)} if layer.mlp.shared_intermediate_size else {}
+    shared: Terms = {}
+    if layer.mlp.shared_intermediate_size:
+        shared = {"si": wide(layer, stored), "r": 0 if stored == 2 else stored}
     if "moe" in modules:
-        return add(gone, {"E": 8, "K": 8, "xh": 4, "xi": wide(layer)}, shared)
+        return add(gone, {"E": 8, "K": 8, "xh": 2 + stored, "xi": wide(layer, stored)}, shared)
     if "moe_act" in modules:
-        gone = add(gone, {"xi": 2})
+        gone = add(gone, {"xi": stored})
     return add(gone, shared) if "shared_experts" in modules else gone
 
 
-def wide(layer: Layer) -> int:
-    """Bytes that a 16-bit MLP keeps inside per element of its width."""
-    return 2 * (3 if layer.mlp.gated else 2)
+def wide(layer: Layer, stored: float = 2) -> float:
+    """Bytes that an MLP keeps inside per element of its width: the first product's output, the second's input."""
+    return 2 * (2 if layer.mlp.gated else 1) + stored
 
 
 def weights_again(layer: Layer, modules: frozenset[str]) -> tuple[float, float]:

@@ -255,6 +255,11 @@ REFERENCES: dict[str, Reference] = {
         "`get_cublas_workspace_size_bytes`",
         "https://github.com/NVIDIA/TransformerEngine/blob/main/transformer_engine/pytorch/module/base.py",
     ),
+    "te_low_precision": _source(
+        "Transformer Engine",
+        "`Linear`: what is kept of a product's input, `Float8Tensor` and its transpose, `is_first_microbatch`",
+        "https://github.com/NVIDIA/TransformerEngine/blob/main/transformer_engine/pytorch/module/linear.py",
+    ),
     "stage_buffers": _source(
         "Megatron-LM pipeline schedules",
         "input tensors and output gradients by chunk",

@@ -1,5 +1,7 @@
 """What of a training scenario is not modelled yet: fields with a warning; the plan still gives the nearest figure."""
 
+from typing import Final
+
 from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.kv_cache import STATEFUL
 from planner.memory.megatron_selective import MODULES
@@ -8,6 +10,12 @@ from planner.scenario import Scenario
 from planner.training.loss import fuses_own_loss
 
 Gap = tuple[str, str]
+
+KEEPS_WIDE_INPUTS: Final = frozenset({"torchtitan", "torchtune"})
+"""Runtimes whose fp8 products are torchao's, which keep inputs and weights as they came (`Float8Linear`:
+`ctx.save_for_backward(input_hp, weight_hp_t)`)."""
+TRANSFORMER_ENGINE: Final = frozenset({"megatron_lm"})
+"""Runtimes whose fp8 and fp4 products are Transformer Engine's; see `planner.memory.low_precision`."""
 
 
 def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
@@ -47,8 +55,16 @@ def _training_gaps(scenario: Scenario) -> list[Gap]:
     training, precision = scenario.training, scenario.training.precision
     checks = (
         (bool(scenario.runtime.compile), "runtime.compile", "compile_as_eager"),
-        (precision.fp8 is not None, "training.precision.fp8", "fp8_as_compute_dtype"),
-        (precision.fp4 is not None, "training.precision.fp4", "fp4_as_compute_dtype"),
+        (
+            precision.fp8 is not None and scenario.runtime.name not in KEEPS_WIDE_INPUTS | TRANSFORMER_ENGINE,
+            "training.precision.fp8",
+            "fp8_as_compute_dtype",
+        ),
+        (
+            precision.fp4 is not None and scenario.runtime.name not in TRANSFORMER_ENGINE,
+            "training.precision.fp4",
+            "fp4_as_compute_dtype",
+        ),
         (training.attention == "transformer_engine_unfused", "training.attention", "unfused_as_eager"),
         (training.alignment is not None, "training.alignment", "time_of_one_model"),
         ((training.sequence_chunks or 1) > 1, "training.sequence_chunks", "time_without_it"),

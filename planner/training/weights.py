@@ -6,6 +6,7 @@ from typing import Final
 from planner.ledger import Category, Entry
 from planner.memory import formats
 from planner.memory.inventory import Place, Tensor
+from planner.memory.low_precision import weight_copies
 from planner.memory.terms import item
 from planner.training.groups import divided, total
 from planner.training.setup import Setup
@@ -39,7 +40,7 @@ def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
     entries = [_plain_weights(setup, place, name, plain[place]) for place, name in PLACES if plain.get(place)]
     if packed:
         entries += _packed_weights(setup, packed)
-    return entries
+    return [*entries, *weight_copies(setup, tensors)]
 
 
 def _plain_weights(setup: Setup, place: Place, name: str, params: int) -> Entry:
