@@ -140,19 +140,21 @@ def _gpus(options: argparse.Namespace) -> Iterable[str]:
 
 def _score(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
+    from planner.accuracy.contradictions import contradictions  # noqa: PLC0415
     from planner.accuracy.predict import predictor  # noqa: PLC0415
     from planner.accuracy.score import as_json, score  # noqa: PLC0415
     from planner.accuracy.truth import RecordError, read_records  # noqa: PLC0415
+    from planner.cli.score import contradiction_line, score_lines  # noqa: PLC0415
 
     try:
         records = read_records((name, _text(name)) for name in options.files)
     except RecordError as problem:
         raise InputError(str(problem)) from problem
+    for pair in contradictions(records):
+        print(contradiction_line(pair), file=sys.stderr)
     result = score(records, predictor(load_tables()))
     if options.json:
         return [json.dumps(as_json(result), indent=1, ensure_ascii=False)]
-    from planner.cli.score import score_lines  # noqa: PLC0415
-
     return score_lines(result)
 
 

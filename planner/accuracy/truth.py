@@ -5,7 +5,7 @@ one whose scenario the schema can't say is kept with its issues and counts as un
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -13,11 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from planner.checks.words import shown
 from planner.issues import Issue
-from planner.scenario import Scenario, to_document
+from planner.scenario import Scenario
 from planner.validation import parse_scenario
-
-CONTRADICTION_FRAC: Final = 0.02
-"""Two answers to one question may differ by this much before one of them has to be `undetermined`."""
 
 Bytes = Annotated[int, Field(ge=0, le=2**60, strict=True)]
 Tally = Annotated[int, Field(ge=0, le=2**60, strict=True)]
@@ -308,38 +305,3 @@ def _rounding(line: _Line, values: Mapping[str, Observation]) -> dict[str, int]:
     if isinstance(line.rounding_bytes, dict):
         return dict(line.rounding_bytes)
     return {name: line.rounding_bytes for name in values if name in BYTE_METRICS}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contradiction:
-    """Two records that ask the same and answer differently."""
-
-    first: str
-    second: str
-    field: str
-    apart_frac: float
-
-
-def contradictions(records: Iterable[Record]) -> Iterator[Contradiction]:
-    """Pairs with one scenario and one rank whose answers are over 2 % apart and not marked `undetermined`.
-
-    The user's label and the group don't count as part of the question.
-    """
-    asked: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if record.scenario is None:
-            continue
-        document = {key: value for key, value in to_document(record.scenario).items() if key != "name"}
-        asked.setdefault((json.dumps(document, sort_keys=True), record.rank), []).append(record)
-    for same in asked.values():
-        for i, first in enumerate(same):
-            for second in same[i + 1 :]:
-                yield from _apart(first, second)
-
-
-def _apart(first: Record, second: Record) -> Iterator[Contradiction]:
-    for name in first.scored.keys() & second.scored.keys():
-        low, high = sorted((float(first.scored[name]), float(second.scored[name])))
-        apart = (high - low) / high if high else 0.0
-        if apart > CONTRADICTION_FRAC:
-            yield Contradiction(first=first.id, second=second.id, field=name, apart_frac=apart)

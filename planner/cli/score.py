@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from planner.accuracy.contradictions import Contradiction
 from planner.accuracy.score import Cell, FitsTable, Score
 from planner.cli.report import table
 
@@ -36,6 +37,11 @@ def score_lines(score: Score) -> Iterator[str]:
         yield from (
             f"  {count:5d}  {reason}" for reason, count in sorted(counts.items(), key=lambda kv: -kv[1])
         )
+
+
+def contradiction_line(found: Contradiction) -> str:
+    """One pair of records that can't both be right."""
+    return f"{found.first} and {found.second} ask the same, and their {found.field} is {found.apart_frac:.1%} apart"
 
 
 def _cell_row(cell: Cell) -> list[str]:

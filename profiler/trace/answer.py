@@ -1,7 +1,6 @@
 """What a trace says: peaks by phase with their owners, the timeline, the ledger, and where a card runs out."""
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, cast
@@ -12,7 +11,8 @@ from profiler.allocator.settings import AllocatorSettings
 from profiler.documents import MeasuredPhase
 from profiler.report import Group, PhaseFigures, StorageNote, ledger_of
 from profiler.trace.division import COMMUNICATION
-from profiler.trace.record import Mark, Trace
+from profiler.trace.record import Trace
+from profiler.trace.spans import Spans
 from profiler.trace.workspaces import WORKSPACE
 from profiler.worker.grouping import ModelShapes, place
 from profiler.worker.storages import Storage
@@ -143,43 +143,6 @@ def answer(
     )
 
 
-def tensor_peaks(trace: Trace) -> dict[str, int]:
-    """Highest live bytes of each phase of the last step, storages alone: what a tracker on a CPU counts."""
-    live = 0
-    levels: list[int] = []
-    sizes = trace.storages.bytes
-    for event in trace.events:
-        live += sizes[event] if event >= 0 else -sizes[-event - 1]
-        levels.append(live)
-    peaks: dict[str, int] = {}
-    for phase, span in _Spans(trace.marks).spans(trace.steps, len(levels)):
-        peaks[phase] = max(peaks.get(phase, 0), *(levels[index] for index in span))
-    return peaks
-
-
-class _Spans:
-    """Which mark is in force at an event."""
-
-    def __init__(self, marks: Sequence[Mark]) -> None:
-        self._marks = marks
-        self._starts = [mark.event for mark in marks]
-
-    def at(self, event: int) -> Mark | None:
-        index = bisect_right(self._starts, event) - 1
-        return self._marks[index] if index >= 0 else None
-
-    def spans(self, step: int, events: int) -> Iterator[tuple[str, range]]:
-        """Phases of a step with the events in them, as far as the run came.
-
-        A phase begins with what the event before it left.
-        """
-        for index, mark in enumerate(self._marks):
-            end = self._marks[index + 1].event if index + 1 < len(self._marks) else events
-            span = range(max(mark.event - 1, 0), min(end, events))
-            if mark.step == step and span:
-                yield mark.phase, span
-
-
 class _Reading:
     """One pass over a replayed trace."""
 
@@ -188,7 +151,7 @@ class _Reading:
         self._seen = seen
         self._storages = trace.storages.storages()
         self._shapes = trace.shapes()
-        self._spans = _Spans(trace.marks)
+        self._spans = Spans(trace.marks)
         self._num_events = len(seen.allocated_bytes)
         self.peak_tensor_bytes = self._peak_tensors()
 

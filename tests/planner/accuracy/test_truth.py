@@ -1,35 +1,12 @@
-"""The record loader is strict, and the shipped records don't contradict each other."""
+"""The record loader is strict, and reads the shipped records whole."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from planner.accuracy.truth import METRICS, RecordError, contradictions, read_records
-
-TRUTH = Path(__file__).parents[2] / "data" / "truth"
-FILES = ("training.jsonl", "training_fits.jsonl", "serving.jsonl", "serving_fits.jsonl", "speed.jsonl")
-
-RECORD = {
-    "id": "one",
-    "family": "here",
-    "grade": "A",
-    "scenario": {
-        "version": 1,
-        "task": "pretrain",
-        "model": {"id": "a/b"},
-        "hardware": {"devices": [{"gpu": "unknown", "count": 1}]},
-    },
-    "rank": "any",
-    "observed": {"peak_allocated_bytes": 100, "fits": True},
-    "source": "somewhere",
-}
-
-
-def read(*changes: dict[str, Any]) -> Any:
-    lines = [json.dumps(RECORD | change) for change in changes]
-    return read_records([("file.jsonl", "\n".join(lines) + "\n\n")])
+from planner.accuracy.truth import METRICS, RecordError, read_records
+from tests.planner.accuracy.records import FILES, RECORD, TRUTH, read
 
 
 def test_the_shipped_files_load_whole() -> None:
@@ -37,36 +14,6 @@ def test_the_shipped_files_load_whole() -> None:
     assert len(records) == sum(len((TRUTH / name).read_text(encoding="utf-8").splitlines()) for name in FILES)
     assert all(record.scenario is not None for record in records)
     assert {metric for record in records for metric in record.observed} <= set(METRICS)
-
-
-def test_no_two_shipped_records_contradict_each_other() -> None:
-    records = read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
-    assert list(contradictions(records)) == []
-
-
-def test_a_contradiction_is_found() -> None:
-    one, two = read({"id": "a"}, {"id": "b", "observed": {"peak_allocated_bytes": 103}})
-    (pair,) = contradictions([one, two])
-    assert (pair.first, pair.second, pair.field) == ("a", "b", "peak_allocated_bytes")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"observed": {"peak_allocated_bytes": 101}},
-        {"rank": "last_stage", "observed": {"peak_allocated_bytes": 200}},
-        {"observed": {"peak_reserved_bytes": 200}},
-        {"observed": {"peak_allocated_bytes": 200}, "undetermined": ["peak_allocated_bytes"]},
-        {"scenario": RECORD["scenario"] | {"task": "full"}, "observed": {"peak_allocated_bytes": 200}},  # type: ignore[operator]
-    ],
-)
-def test_what_is_no_contradiction(change: dict[str, Any]) -> None:
-    assert list(contradictions(read({"id": "a"}, {"id": "b"} | change))) == []
-
-
-def test_the_label_is_no_part_of_the_question() -> None:
-    named = {"scenario": RECORD["scenario"] | {"name": "x"}, "observed": {"peak_allocated_bytes": 200}}  # type: ignore[operator]
-    assert len(list(contradictions(read({"id": "a"}, {"id": "b"} | named)))) == 1
 
 
 @pytest.mark.parametrize(

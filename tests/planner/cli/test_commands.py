@@ -156,6 +156,21 @@ def test_score_prints_a_table_and_one_json_object(tmp_path: Path, said: Any) -> 
     assert len(answered) == 20
 
 
+def test_score_says_which_records_contradict_each_other(tmp_path: Path, said: Any) -> None:
+    first = (ROOT / "tests" / "data" / "truth" / "training.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    record = json.loads(first)
+    metric = next(name for name in record["observed"] if name.endswith("_bytes"))
+    other = record | {
+        "id": "other",
+        "observed": record["observed"] | {metric: record["observed"][metric] * 2},
+    }
+    path = tmp_path / "records.jsonl"
+    path.write_text(f"{first}\n{json.dumps(other)}\n", encoding="utf-8")
+    code, _, err = said("score", str(path))
+    assert code == 0
+    assert err.splitlines() == [f"{record['id']} and other ask the same, and their {metric} is 50.0% apart"]
+
+
 # --- bad input: exit code 2, and field, value and what is allowed on stderr
 
 

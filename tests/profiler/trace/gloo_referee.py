@@ -23,7 +23,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
 
 from planner.scenario import Scenario
-from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.distributed_shards import shard
 from profiler.trace.child.distributed_tensor import cut
 from profiler.trace.child.session import make_trace
@@ -34,6 +33,7 @@ from profiler.worker.tracker import Tracker, adopt_model, adopt_optimizer
 from profiler.worker.workloads import build, make_optimizers
 from tests.profiler.scenarios import scenario
 from tests.profiler.trace.gloo_cases import CASES, RANKS
+from tests.profiler.trace.peaks import tensor_peaks
 
 STEPS: Final = 2
 LISTED: Final = 12

@@ -8,12 +8,12 @@ import sys
 from typing import Any
 
 from planner.scenario import Scenario
-from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.session import make_trace
 from profiler.trace.documents import Target
 from profiler.trace.record import Trace
 from profiler.worker.workloads import CannotBuildError
 from tests.profiler.scenarios import scenario
+from tests.profiler.trace.peaks import tensor_peaks
 from tests.profiler.trace.rank_cases import ALL
 
 

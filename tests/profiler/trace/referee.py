@@ -12,7 +12,6 @@ import torch
 
 from planner.scenario import Scenario
 from profiler.documents import Options
-from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.session import make_trace
 from profiler.trace.child.user_module import build_module
 from profiler.trace.documents import Target
@@ -23,6 +22,7 @@ from profiler.worker.steps import Clock
 from profiler.worker.workloads import build
 from tests.profiler.scenarios import scenario
 from tests.profiler.trace.cases import ALL
+from tests.profiler.trace.peaks import tensor_peaks
 
 
 def source_of(config: dict[str, Any]) -> ModuleSource | None:

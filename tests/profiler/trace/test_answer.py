@@ -5,9 +5,10 @@ import pytest
 from planner.ledger import Category, Layer, Phase
 from planner.units import MIB
 from profiler.allocator.settings import AllocatorSettings, parse_settings
-from profiler.trace.answer import MAX_POINTS, answer, tensor_peaks
+from profiler.trace.answer import MAX_POINTS, answer
 from profiler.trace.cards import smallest_bytes
 from profiler.trace.text import as_json, lines
+from tests.profiler.trace.peaks import tensor_peaks
 from tests.profiler.trace.traces import born, died, phase, small_step, storage, trace
 
 PLAIN = AllocatorSettings()

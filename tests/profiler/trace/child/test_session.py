@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from planner.scenario import Scenario
-from profiler.trace.answer import tensor_peaks
 from profiler.trace.child.session import make_trace
 from profiler.trace.documents import Target
 from profiler.trace.record import Trace
@@ -27,6 +26,7 @@ from tests.profiler.trace.cases import (
     SCALED,
     SDPA,
 )
+from tests.profiler.trace.peaks import tensor_peaks
 
 WIDE = LLAMA | {"vocab_size": 8_000, "num_hidden_layers": 2}
 """Most of its memory is the logits' while the loss is worked out."""
