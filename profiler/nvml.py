@@ -139,10 +139,7 @@ class Nvml:
         In a container the driver lists the host's process ids: where none of those it lists is one here, the reason
         is `pid_namespace`, else `pid_not_listed`.
         """
-        handle = self._call("nvmlDeviceGetHandleByUUID", uuid)
-        if handle.value is None:
-            return handle.without_value()
-        listed = self._call("nvmlDeviceGetComputeRunningProcesses", handle.value)
+        listed = self._listed(uuid)
         if listed.value is None:
             return listed.without_value()
         mine = [process for process in listed.value if getattr(process, "pid", None) == pid]
@@ -155,10 +152,7 @@ class Nvml:
 
     def processes(self, uuid: str) -> Reading[tuple[tuple[int, int | None], ...]]:
         """Process ids on the device as the driver numbers them, each with its bytes, None where it does not say."""
-        handle = self._call("nvmlDeviceGetHandleByUUID", uuid)
-        if handle.value is None:
-            return handle.without_value()
-        listed = self._call("nvmlDeviceGetComputeRunningProcesses", handle.value)
+        listed = self._listed(uuid)
         if listed.value is None:
             return listed.without_value()
         found = []
@@ -179,6 +173,13 @@ class Nvml:
             if self._initialized:
                 self._call("nvmlShutdown")
                 self._initialized = False
+
+    def _listed(self, uuid: str) -> Reading[Any]:
+        """The processes that compute on the device, as the library lists them."""
+        handle = self._call("nvmlDeviceGetHandleByUUID", uuid)
+        if handle.value is None:
+            return handle.without_value()
+        return self._call("nvmlDeviceGetComputeRunningProcesses", handle.value)
 
     def _card(self, index: int, handle: Any) -> list[DeviceInfo]:
         mode = self._call("nvmlDeviceGetMigMode", handle).value

@@ -15,7 +15,6 @@ from planner.requests.errors import positive
 from planner.requests.lengths import SEED
 
 REFERENCE: Final = "triton_dynamic_batching"
-CONTINUOUS_REFERENCE: Final = "orca"
 StepTime = Callable[[int], float]
 """Seconds of one decoding step with so many sequences in it."""
 

@@ -79,14 +79,14 @@ def paged(prompt: Tokens, total: Tokens, block: int) -> Held:
 
 
 def power_of_two(prompt: Tokens, total: Tokens) -> Held:
-    """The answer's room, rounded up to a power of two. Reference: section 6.1, Orca (Pow2)."""
+    """The answer's room, rounded up to a power of two. Reference: paged_attention, section 6.1, Orca (Pow2)."""
     answer = total - prompt
     room = prompt + 2 ** np.ceil(np.log2(answer)).astype(np.int64)
     return _held(Policy.POWER_OF_TWO, None, prompt, total, float((room * answer).sum()))
 
 
 def reserved(prompt: Tokens, total: Tokens, longest: int) -> Held:
-    """The longest there may be, in one piece from the start. Reference: section 6.1, Orca (Max)."""
+    """The longest there may be, in one piece from the start. Reference: paged_attention, section 6.1, Orca (Max)."""
     return _held(Policy.LONGEST, None, prompt, total, float(longest) * float((total - prompt).sum()))
 
 

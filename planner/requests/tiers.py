@@ -14,7 +14,6 @@ from planner.throughput.links import host_link, network, peer_link
 from planner.units import gib_bytes
 
 REFERENCE: Final = "kv_cache_tiers"
-SPILL_REFERENCE: Final = "memory_tiers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
