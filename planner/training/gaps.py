@@ -14,6 +14,8 @@ Gap = tuple[str, str]
 KEEPS_WIDE_INPUTS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes whose fp8 products are torchao's, which keep inputs and weights as they came (`Float8Linear`:
 `ctx.save_for_backward(input_hp, weight_hp_t)`)."""
+COME_BY_UNITS: Final = frozenset({"fsdp", "zero3"})
+"""Shardings whose parameters are on the card while they are used, from wherever they are kept."""
 TRANSFORMER_ENGINE: Final = frozenset({"megatron_lm"})
 """Runtimes whose fp8 and fp4 products are Transformer Engine's; see `planner.memory.low_precision`."""
 
@@ -114,8 +116,9 @@ def _adapter_gaps(scenario: Scenario) -> list[Gap]:
 
 def _parallel_gaps(scenario: Scenario) -> list[Gap]:
     parallel = scenario.parallel
-    checks = ((parallel.offload.parameters != "none", "parallel.offload.parameters", "buffers_ignored"),)
-    return [(field, code) for applies, field, code in checks if applies]
+    if parallel.offload.parameters == "none" or parallel.sharding in COME_BY_UNITS:
+        return []
+    return [("parallel.offload.parameters", "buffers_ignored")]
 
 
 def _model_gaps(model: ModelSpec) -> list[Gap]:

@@ -28,6 +28,13 @@ BUFFERS_SINCE: Final = ((0, 6), (2022, 3))
 MANY_RANKS_SINCE: Final = ((0, 12), (2023, 11))
 """A bucket goes to all its ranks in one exchange, of a flat copy (`use_multi_rank_bucket_allreduce`); weights are
 gathered in place (`all_gather_into_tensor_dp_groups`), where they were by lists before, which NCCL copies."""
+PARAMETER_BUFFERS: Final = 5
+PARAMETER_BUFFER: Final = 100_000_000
+"""`offload_param`: `buffer_count`, and `buffer_size` in elements."""
+PARAMETERS_IN_CPU: Final = 1_000_000_000
+"""`offload_param.max_in_cpu`, in elements: what stays in host memory all the same."""
+OPTIMIZER_BUFFERS: Final = 4
+"""`offload_optimizer.buffer_count`: the fp32 weight, its gradient and both moments of the part that is stepped."""
 NO_TEMPORARY: Final = STATE_OPTIMIZERS_8BIT | {"sgd", "sgd_momentum"}
 """Optimizers that step in place: fused 8-bit kernels, and SGD without weight decay (`_foreach_add_`)."""
 STEP: Final = frozenset({Phase.OPTIMIZER_STEP})
@@ -62,6 +69,25 @@ def since(setup: Setup, first: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
     if setup.runtime != "deepspeed" or not setup.version:
         return True
     return setup.version >= (first[0] if setup.version[0] < FIRST_YEAR else first[1])
+
+
+def pinned_for_disk(setup: Setup, *, weights: int, stepped: int) -> int:
+    """Bytes of host memory that one rank pins to read from NVMe and write to it.
+
+    DeepSpeed `AsyncPartitionedParameterSwapper`, `OptimizerSwapper` (`SwapBufferManager`), at its documented defaults.
+
+    Args:
+        setup: The step.
+        weights: Elements of the rank's part of all weights.
+        stepped: Elements of the rank's part that is trained.
+    """
+    offload, pinned = setup.parallel.offload, 0
+    if offload.parameters == "nvme":
+        held = PARAMETER_BUFFERS * PARAMETER_BUFFER + min(weights, PARAMETERS_IN_CPU)
+        pinned += held * setup.compute_bytes
+    if offload.optimizer == "nvme":
+        pinned += OPTIMIZER_BUFFERS * min(stepped, SUB_GROUP) * 4
+    return pinned
 
 
 def bucket_entry(setup: Setup, phases: frozenset[Phase]) -> Entry:
