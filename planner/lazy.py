@@ -1,9 +1,37 @@
-"""A value of an object that is worked out when it is first asked for, and kept with the object."""
+"""What is worked out of an object when it is first asked for, and kept with the object."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from functools import wraps
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 Value = TypeVar("Value")
+
+
+class Knowing(Protocol):
+    """An object that keeps what functions of it have returned."""
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """Results by the function's name."""
+        ...
+
+
+Owner = TypeVar("Owner", bound=Knowing)
+
+
+def once(work: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
+    """A function of one object that is worked out once for each."""
+    name = f"{work.__module__}.{work.__qualname__}"
+
+    @wraps(work)
+    def kept(owner: Owner) -> Value:
+        known = owner.known
+        if name not in known:
+            known[name] = work(owner)
+        found: Value = known[name]
+        return found
+
+    return kept
 
 
 class lazy(Generic[Value]):  # noqa: N801 - stands where `property` does

@@ -82,7 +82,7 @@ def check_memory(question: Question) -> Iterator[Issue]:
         if row.free_bytes and row.memory_bytes and row.free_bytes > row.memory_bytes:
             field = f"hardware.devices.{i}.free_bytes"
             yield make("free_above_memory", field, given=row.free_bytes, allowed=row.memory_bytes)
-    for field, gpu in question.gpus():
+    for field, gpu in question.gpus:
         row = question.asked.hardware.devices[int(field.rpartition(".")[2])]
         nominal = gpu.memory_nominal_bytes
         if nominal is None:
@@ -102,7 +102,7 @@ def check_vendors(question: Question) -> Iterator[Issue]:
     name = question.resolved.runtime.name
     allowed = VENDORS.get(name)
     makers: dict[str, str] = {}
-    for field, gpu in question.gpus():
+    for field, gpu in question.gpus:
         if gpu.vendor is None:
             continue
         makers.setdefault(gpu.vendor, field)
@@ -147,7 +147,7 @@ def check_nodes(question: Question) -> Iterator[Issue]:
 
 
 def _weakest(question: Question) -> tuple[Gpu, tuple[int, int]] | None:
-    known = [(gpu, gpu.compute_capability) for _, gpu in question.gpus()]
+    known = [(gpu, gpu.compute_capability) for _, gpu in question.gpus]
     capable = [(gpu, capability) for gpu, capability in known if capability is not None]
     return min(capable, key=lambda pair: pair[1]) if capable else None
 

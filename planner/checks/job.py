@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from planner.checks.codes import make
-from planner.checks.parallel import different_layers
 from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
@@ -113,7 +112,7 @@ def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
 
 def linear_names(model: ModelSpec) -> frozenset[str]:
     """The names that adapters can target: every matrix's own name and the last part of it."""
-    names = {linear.name for layer in different_layers(model) for linear in layer.linears}
+    names = {linear.name for layer, _ in model.distinct_layers() for linear in layer.linears}
     if model.head is not None:
         names.add(model.head.name)
     return frozenset(names | {name.rpartition(".")[2] for name in names})

@@ -7,7 +7,7 @@ from planner.checks.codes import make
 from planner.checks.question import Question
 from planner.checks.words import divisors, listed
 from planner.issues import Issue
-from planner.model.spec import Attention, AttentionKind, Layer, MlpKind, ModelSpec
+from planner.model.spec import Attention, AttentionKind, MlpKind, ModelSpec
 from planner.placement import expand_devices
 from planner.scenario import Stage
 
@@ -78,14 +78,9 @@ def _kv_divides(kv_heads: int, degree: int, *, trains: bool) -> bool:
 
 
 def _attentions(model: ModelSpec) -> Iterator[Attention]:
-    for layer in different_layers(model):
+    for layer, _ in model.distinct_layers():
         if layer.attention.kind not in PARTIAL_ATTENTION:
             yield layer.attention
-
-
-def different_layers(model: ModelSpec) -> tuple[Layer, ...]:
-    """Every layer object once; equal layers share one."""
-    return tuple({id(layer): layer for layer in (*model.layers, *model.encoder_layers)}.values())
 
 
 def head_counts(model: ModelSpec) -> list[int]:
@@ -102,7 +97,9 @@ def kv_head_counts(model: ModelSpec) -> list[int]:
 def dense_widths(model: ModelSpec) -> set[int]:
     """The different widths of the feed-forward parts that every token visits."""
     dense = (MlpKind.GATED, MlpKind.PLAIN)
-    return {layer.mlp.intermediate_size for layer in different_layers(model) if layer.mlp.kind in dense} - {0}
+    return {
+        layer.mlp.intermediate_size for layer, _ in model.distinct_layers() if layer.mlp.kind in dense
+    } - {0}
 
 
 def check_pipeline(question: Question) -> Iterator[Issue]:
@@ -214,7 +211,9 @@ def check_experts(question: Question) -> Iterator[Issue]:
     """Expert parallelism deals out whole experts, to groups that lie inside the ranks of one stage."""
     parallel, degree = question.parallel, question.parallel.expert
     counts = {
-        layer.mlp.num_experts for layer in different_layers(question.model) if layer.mlp.kind is MlpKind.MOE
+        layer.mlp.num_experts
+        for layer, _ in question.model.distinct_layers()
+        if layer.mlp.kind is MlpKind.MOE
     }
     if (degree == 1 and parallel.expert_tensor in {None, 1}) or not counts:
         return

@@ -3,17 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from planner.cards import gpu_of, is_known
 from planner.hardware import Gpu, Tables
 from planner.issues import Issue
+from planner.lazy import lazy
 from planner.model.spec import ModelSpec
 from planner.placement import data_degree
-from planner.scenario import Parallel, Scenario, Serving, Training
+from planner.scenario import Device, Parallel, Scenario, Serving, Training
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """One question under check.
 
@@ -29,53 +28,58 @@ class Question:
     model: ModelSpec
     tables: Tables
 
-    @property
+    @lazy
     def parallel(self) -> Parallel:
         """How the job is divided."""
         return self.resolved.parallel
 
-    @property
+    @lazy
     def training(self) -> Training:
         """The training step."""
         return self.resolved.training
 
-    @property
+    @lazy
     def serving(self) -> Serving:
         """The engine's settings."""
         return self.resolved.serving
 
-    @property
+    @lazy
     def trains(self) -> bool:
         """Whether the job trains."""
         return self.resolved.is_training
 
-    @property
+    @lazy
     def num_devices(self) -> int:
         """Cards in all."""
         return self.resolved.hardware.num_devices
 
-    @property
+    @lazy
     def data_ranks(self) -> int:
         """Ranks that hold the same weights: data times context."""
         return data_degree(self.resolved) * self.parallel.context
 
-    def gpus(self) -> Iterator[tuple[str, Gpu]]:
-        """Field and card of every device row whose card is known."""
-        for i, row in enumerate(self.resolved.hardware.devices):
-            if is_known(row, self.tables):
-                yield (
-                    f"hardware.devices.{i}",
-                    gpu_of(row.model_copy(update={"memory_bytes": None}), self.tables),
-                )
+    @lazy
+    def gpus(self) -> tuple[tuple[str, Gpu], ...]:
+        """Field and card of every device row whose card is known; without the reading that the row may carry."""
+        rows = enumerate(self.resolved.hardware.devices)
+        return tuple(
+            (f"hardware.devices.{i}", gpu_of(_unread(row), self.tables))
+            for i, row in rows
+            if is_known(row, self.tables)
+        )
 
     def given(self, path: str) -> bool:
         """Whether the user set the field at a dotted path to something."""
         node: object = self.asked
         for part in path.split("."):
-            if not isinstance(node, BaseModel) or part not in node.model_fields_set:
+            if part not in getattr(node, "model_fields_set", ()):
                 return False
             node = getattr(node, part)
         return node is not None
+
+
+def _unread(row: Device) -> Device:
+    return row if row.memory_bytes is None else row.model_copy(update={"memory_bytes": None})
 
 
 Check = Callable[[Question], Iterator[Issue]]

@@ -1,7 +1,7 @@
 """A layer with everything that decides what it keeps, and the form in which that is counted."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from planner.lazy import lazy
 from planner.memory import activations as act
@@ -43,6 +43,7 @@ class LayerForm:
         piece: What the feed-forward part keeps of each token of the piece in work, where the sequence is cut for it.
         working: A denoiser's block: what its backward pass adds to what it keeps; None for other layers.
         passing: A denoiser's block: what its forward pass adds to what it leaves.
+        known: What functions of the layer have returned (`planner.training.step.once_a_layer`).
     """
 
     terms: Terms
@@ -62,6 +63,7 @@ class LayerForm:
     piece: Terms = field(default_factory=dict)
     working: Terms | None = None
     passing: Terms = field(default_factory=dict)
+    known: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @lazy
     def kept_between(self) -> tuple[tuple[str, PerToken], ...]:

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.lazy import lazy
+from planner.model.distinct import distinct
+
 
 class AttentionKind(StrEnum):
     """How a layer mixes tokens."""
@@ -171,7 +174,7 @@ class Mlp:
     shared_intermediate_size: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Layer:
     """One layer: its shapes, its matrices, and its small vectors (norm weights and the like)."""
 
@@ -185,7 +188,7 @@ class Layer:
     program: str = ""
     """Kind of block in `planner.diffusion.blocks`; "" for language models."""
 
-    @property
+    @lazy
     def params(self) -> int:
         """All parameters of the layer."""
         return sum(linear.params for linear in self.linears) + self.norm_params + self.vector_params
@@ -281,7 +284,7 @@ class Latents:
         return min(self.text_tokens, sequence // 2) if self.joint else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """A whole model.
 
@@ -348,7 +351,7 @@ class ModelSpec:
         """Number of decoder (or encoder) layers."""
         return len(self.layers)
 
-    @property
+    @lazy
     def params_total(self) -> int:
         """All parameters, the tied head counted once, uncounted blocks left out."""
         return (
@@ -369,20 +372,18 @@ class ModelSpec:
         idle = sum(layer.idle_expert_params * count for layer, count in self.distinct_layers())
         return self.params_total - idle - sum(block.params for block in self.blocks if block.table)
 
-    def distinct_layers(self) -> list[tuple[Layer, int]]:
+    def distinct_layers(self) -> tuple[tuple[Layer, int], ...]:
         """Each layer object, encoder first, and how often it occurs; equal layers share objects."""
-        counts: dict[int, int] = {}
-        first: dict[int, Layer] = {}
-        for layer in (*self.encoder_layers, *self.layers):
-            key = id(layer)
-            counts[key] = counts.get(key, 0) + 1
-            first.setdefault(key, layer)
-        return [(layer, counts[key]) for key, layer in first.items()]
+        return self._distinct
 
-    @property
+    @lazy
+    def _distinct(self) -> tuple[tuple[Layer, int], ...]:
+        return tuple(distinct((*self.encoder_layers, *self.layers)))
+
+    @lazy
     def has_experts(self) -> bool:
         """Whether any layer routes tokens to experts."""
-        return any(layer.mlp.kind is MlpKind.MOE for layer in self.layers)
+        return any(layer.mlp.kind is MlpKind.MOE for layer, _ in distinct(self.layers))
 
 
 def linears(spec: ModelSpec) -> Iterator[tuple[int, Linear]]:

@@ -4,7 +4,7 @@ At the head all activations are there with the gradients of logits and head; at 
 gradients; at the first layer one layer's activations and almost all gradients; at the embedding all gradients.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from planner.ledger import Entry, Phase
@@ -193,9 +193,7 @@ def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entr
     """One layer's tensors, or those of the first ones that are computed again together, and the gradients above."""
     setup = step.setup
     above = step.trained_params - step.trained_at["embedding"]
-    together = (
-        step.starting(checkpoint_interval(setup)) if setup.checkpointed else (replace(step.first, count=1),)
-    )
+    together = step.starting(checkpoint_interval(setup)) if setup.checkpointed else (step.first.times(1),)
     above -= sum(kind.count * trained_in(step, kind) for kind in together) - arrived(step, together[-1])
     retained = _retained_by_fsdp(step)
     around = [
@@ -247,7 +245,7 @@ def _held_below(step: Step, above: int, stored: int) -> list[Entry]:
     """What is saved when the backward pass has left so many layers behind it."""
     if step.setup.checkpointed or step.setup.training.activation_offload:
         return held_layers(step, BACKWARD, but=above // checkpoint_interval(step.setup) + stored)
-    entries = held_layers(step, BACKWARD, step.share.in_flight - 1)
+    entries = [*held_layers(step, BACKWARD, step.share.in_flight - 1)]
     for kind in reversed(step.kinds):
         gone = min(above, kind.count)
         above -= gone

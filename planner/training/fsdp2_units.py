@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
+from planner.lazy import once
 from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
 from planner.memory.terms import item, whole
 from planner.model.spec import MlpKind
 from planner.training.gather import root_unit, stays_gathered, units, whole_layers
-from planner.training.step import BACKWARD, Kind, Step, once_a_step
+from planner.training.step import BACKWARD, Kind, Step
 
 REFERENCE: Final = "fsdp_second"
 REDUCES_IN_FP32: Final = frozenset({"torchtitan"})
@@ -59,7 +60,7 @@ class Sizes:
     r: int
 
 
-@once_a_step
+@once
 def outside(step: Step) -> Outside:
     """The units outside the layers."""
     root = units(step).root
@@ -88,7 +89,7 @@ def is_kept(step: Step) -> bool:
     return stays_gathered(step.setup, step.share.num_stages)
 
 
-@once_a_step
+@once
 def sizes(step: Step) -> Sizes:
     """What is trained, by unit."""
     setup, layers = step.setup, max(1, step.num_layers)

@@ -83,7 +83,7 @@ def _selective_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     training, runtime = scenario.training, scenario.runtime.name
     names, megatron = set(training.checkpoint_modules or ()), runtime == "megatron_lm"
     whole = runtime == "litgpt" or any(
-        layer.attention.kind in STATEFUL or layer.program for layer in model.layers
+        layer.attention.kind in STATEFUL or layer.program for layer, _ in model.distinct_layers()
     )
     checks = (
         (
@@ -123,7 +123,7 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
 
 def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
-    if any(layer.attention.kind in STATEFUL for layer in model.layers):
+    if any(layer.attention.kind in STATEFUL for layer, _ in model.distinct_layers()):
         gaps.append(("model", "recurrent_layers_approximated"))
     if model.structure not in {Structure.DECODER, Structure.DENOISER}:
         gaps.append(("model", "encoder_activations_approximated"))

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
+from planner.lazy import once
 from planner.ledger import Category, Entry, Phase
 from planner.memory.formats import packed_bits
 from planner.memory.terms import item, whole
 from planner.training.fsdp1_flat import is_flat
 from planner.training.setup import Setup
-from planner.training.step import Step, once_a_step
+from planner.training.step import Step
 from planner.units import ceil_div
 
 COMPOSER_TRAINS: Final = frozenset({"mpt"})
@@ -24,7 +25,7 @@ class Units:
     packed: int
 
 
-@once_a_step
+@once
 def units(step: Step) -> Units:
     """The root unit and an average layer."""
     setup = step.setup

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from planner.lazy import once
 from planner.ledger import ALWAYS, Category, Entry, Phase
 from planner.memory.terms import item
 from planner.training.groups import Group, divided, shard_of
@@ -29,6 +30,7 @@ def keeps_whole_gradients(setup: Setup) -> bool:
     return sharded and setup.runtime == "litgpt" and setup.training.gradient_accumulation > 1
 
 
+@once
 def gradient_phases(setup: Setup) -> frozenset[Phase]:
     """When all of a device's gradients are there; without `BACKWARD`, they build up during it.
 

@@ -25,15 +25,17 @@ class Group:
 
 def grouped(tensors: Iterable[Tensor]) -> tuple[Group, ...]:
     """Dense tensors and routed experts apart; empty groups left out."""
-    dense = tuple(t for t in tensors if t.place != "experts")
-    experts = tuple(t for t in tensors if t.place == "experts")
-    groups = (Group("", dense, total(dense)), Group("expert_", experts, total(experts)))
-    return tuple(group for group in groups if group.params)
+    dense: list[Tensor] = []
+    experts: list[Tensor] = []
+    for tensor in tensors:
+        (experts if tensor.place == "experts" else dense).append(tensor)
+    parts = (("", dense, total(dense)), ("expert_", experts, total(experts)))
+    return tuple([Group(prefix, tuple(of), params) for prefix, of, params in parts if params])
 
 
 def total(tensors: Iterable[Tensor]) -> int:
     """Elements of all tensors."""
-    return sum(tensor.params for tensor in tensors)
+    return sum([tensor.params for tensor in tensors])
 
 
 def divided(params: int, ranks: int, symbol: str = "P") -> tuple[int, str, dict[str, int | float]]:

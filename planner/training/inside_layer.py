@@ -21,7 +21,7 @@ from planner.training.adapters import (
 from planner.training.optimizer_step import step_tensors
 from planner.training.saved import reads_stored
 from planner.training.setup import Setup, fused_kernels
-from planner.training.step import BACKWARD, Kind, Step
+from planner.training.step import BACKWARD, Kind, Step, once_a_layer
 from planner.units import ceil_div
 
 SCORES = "g*b*n*s*s - t*y"
@@ -73,6 +73,7 @@ def composed_tensors(step: Step) -> float:
     return exact(alive - gone)
 
 
+@once_a_layer
 def layer_gradients(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     """Inside a layer: the stream's gradient, what checkpointing adds, and the feed-forward part's own gradients.
 
@@ -284,6 +285,7 @@ def scores_held(step: Step, kind: Kind, *, counted: int = 0) -> list[Entry]:
     return [_layer_gradients(amount, f"{STREAM} + 2*e*b*n*s*s - t*y", symbols)]
 
 
+@once_a_layer
 def at_scores(step: Step, kind: Kind) -> bool:
     """Whether a layer's backward pass is fullest at the softmax."""
     if not kind.form.score_gradients:

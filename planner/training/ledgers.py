@@ -58,9 +58,12 @@ def training_ledger(share: Share, scenario: Scenario, model: ModelSpec, tables: 
 def training_ledgers(
     shares: Sequence[Share], scenario: Scenario, model: ModelSpec, tables: Tables
 ) -> tuple[Ledger, ...]:
-    """The same for every group; what groups have in common is worked out once."""
+    """The same for every group; what groups have in common is worked out once.
+
+    Groups that are divided alike and hold the same kinds of layers share what is inside a layer.
+    """
     setups: dict[tuple[int, ...], Setup] = {}
-    forms: dict[tuple[int, int, bool], LayerForm] = {}
+    forms: dict[tuple[object, ...], dict[tuple[int, bool], LayerForm]] = {}
     made: dict[tuple[object, ...], Ledger] = {}
     ledgers = []
     for share in shares:
@@ -68,7 +71,10 @@ def training_ledgers(
         if division not in setups:
             setups[division] = setup_for(share, scenario, model)
         if load not in made:
-            made[load] = _ledger(share, setups[division], scenario, model, tables, forms)
+            kinds = *division, *dict.fromkeys(map(id, (*share.encoder_layers, *share.layers)))
+            made[load] = _ledger(
+                share, setups[division], scenario, model, tables, forms.setdefault(kinds, {})
+            )
         ledgers.append(made[load])
     return tuple(ledgers)
 
@@ -88,7 +94,7 @@ def _ledger(
     scenario: Scenario,
     model: ModelSpec,
     tables: Tables,
-    forms: dict[tuple[int, int, bool], LayerForm],
+    forms: dict[tuple[int, bool], LayerForm],
 ) -> Ledger:
     tensors, trained = held_tensors(share, model, setup)
     groups = grouped(trained)

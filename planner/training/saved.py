@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from planner.lazy import once
 from planner.ledger import Category, Entry, Phase
 from planner.memory.layer_norms import CENTRES, NORMS_NOT_BEFORE
 from planner.memory.layer_view import LayerForm, expert_bytes
 from planner.memory.terms import PerToken, exact, item, summed, whole
 from planner.training.groups import total
 from planner.training.setup import Setup, fused_kernels
-from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Kind, Step, once_a_step
+from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Kind, Step, once_a_layer
 from planner.units import ceil_div
 
 CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})
@@ -37,7 +38,7 @@ def keeps_stream(step: Step) -> bool:
     return setup.residual_bytes == 4 and "rms_norm" not in fused_kernels(setup)
 
 
-@once_a_step
+@once
 def reads_stored(step: Step) -> bool:
     """Whether what a checkpoint stored is the very tensor that the first norm of what is computed again keeps."""
     setup = step.setup
@@ -88,6 +89,7 @@ def offloaded_bytes(step: Step) -> int:
     return sum(entry.bytes for entries in kept for entry in entries)
 
 
+@once_a_layer
 def layer_entries(step: Step, kind: Kind, layers: float, phases: frozenset[Phase], name: str) -> list[Entry]:
     """What `layers` layers of a kind keep: tensors as long as the sequence, and attention scores if any."""
     kept = kind.form.kept_between if name == "saved_activations" else kind.form.kept

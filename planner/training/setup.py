@@ -2,10 +2,11 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
+from planner.lazy import lazy, once
 from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
 from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
 from planner.model.spec import ModelSpec, Structure
@@ -29,7 +30,7 @@ HALF: Final = frozenset({"bf16", "fp16"})
 MASTER_BYTES: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Setup:
     """One device's part of one training step, in numbers.
 
@@ -68,6 +69,7 @@ class Setup:
         keeps_cache: Those outputs hold keys and values (`use_cache`, on unless the model's config says otherwise;
             checkpointing of layers turns it off).
         checkpointed: Any form of activation checkpointing that stores layer inputs.
+        known: What functions of this setup have returned (`planner.lazy.once`).
     """
 
     runtime: str
@@ -101,13 +103,14 @@ class Setup:
     keeps_outputs: bool
     keeps_cache: bool
     checkpointed: bool
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
+    @lazy
     def optimizer(self) -> Optimizer:
         """The optimizer block."""
         return self.training.optimizer
 
-    @property
+    @lazy
     def recomputes_output(self) -> bool:
         """Whether a checkpointed layer's output is made again, and held beside its gradient.
 
@@ -118,7 +121,7 @@ class Setup:
         older = self.runtime in REENTRANT and bool(self.version) and self.version < (5,)
         return self.megatron or (older if asked is None else asked)
 
-    @property
+    @lazy
     def product_bytes(self) -> int:
         """Bytes of an element that a layer's matrices put out.
 
@@ -127,19 +130,19 @@ class Setup:
         """
         return self.residual_bytes if self.quantized_base and self.autocast else self.compute_bytes
 
-    @property
+    @lazy
     def keeps_frac(self) -> float:
         """Share of the activations that a compiler may keep; 1 where it decides by itself."""
         budget = self.training.recompute_budget_frac
         return budget if budget is not None and self.compiled and not self.checkpointed else 1.0
 
-    @property
+    @lazy
     def chunks(self) -> int:
         """Pieces of the sequence that the feed-forward part runs on."""
         own = self.megatron or self.runtime == "litgpt"
         return 1 if own else self.training.sequence_chunks or 1
 
-    @property
+    @lazy
     def quantized_base(self) -> bool:
         """Whether the frozen base is packed."""
         return self.base in QUANTIZED
@@ -152,6 +155,7 @@ PyTorch `min_cut_rematerialization_partition`: pointwise steps are made again ra
 reads is kept (`ban_recompute_materialized_backward`)."""
 
 
+@once
 def fused_kernels(setup: Setup) -> frozenset[str]:
     """Fused kernels in use: those asked for, and those a compiler makes."""
     asked = frozenset(setup.training.kernels or ())

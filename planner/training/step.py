@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from planner.lazy import lazy
 from planner.ledger import Phase
@@ -42,9 +42,13 @@ class Kind:
     form: LayerForm
     sequence: int
 
+    def times(self, count: int) -> "Kind":
+        """The same layer, `count` of them."""
+        return Kind(self.layer, count, self.form, self.sequence)
+
     def without_one(self) -> "Kind":
         """The same, one layer fewer."""
-        return replace(self, count=self.count - 1)
+        return self.times(self.count - 1)
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class Step:
         model: The model.
         held: The model's tensors on this device.
         trained: Those that get gradients.
-        forms: What layers keep, by layer and setup; filled here, shared between the devices of one plan.
-        known: What functions of this step have returned (`once_a_step`).
+        forms: What layers keep, by layer; filled here, shared between the devices of one plan with the same setup and
+            the same kinds of layers.
+        known: What functions of this step have returned (`planner.lazy.once`).
     """
 
     share: Share
@@ -66,7 +71,7 @@ class Step:
     model: ModelSpec
     held: Sequence[Tensor]
     trained: Sequence[Tensor]
-    forms: dict[tuple[int, int, bool], LayerForm] = field(default_factory=dict)
+    forms: dict[tuple[int, bool], LayerForm] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @lazy
@@ -94,7 +99,7 @@ class Step:
         return tuple(found)
 
     def _form(self, layer: Layer, *, stream: bool = True) -> LayerForm:
-        key = id(layer), id(self.setup), stream
+        key = id(layer), stream
         if key not in self.forms:
             self.forms[key] = self._new_form(layer, stream=stream)
         return self.forms[key]
@@ -131,14 +136,14 @@ class Step:
     @lazy
     def largest(self) -> Kind:
         """The layer that keeps most."""
-        return max(self.kinds, key=self.kind_bytes)
+        return max(self.kinds, key=self.kind_bytes) if len(self.kinds) > 1 else self.kinds[0]
 
     def starting(self, number: int) -> tuple[Kind, ...]:
         """The kinds of the first `number` layers, with how many of each."""
         kinds, left = [], number
         for layer, count in distinct((*self.share.encoder_layers, *self.share.layers)[:number]):
             kind = next((kind for kind in self.kinds if kind.layer is layer), self.first)
-            kinds.append(replace(kind, count=min(count, left)))
+            kinds.append(kind.times(min(count, left)))
             left -= count
         return tuple(kinds)
 
@@ -192,20 +197,27 @@ class Step:
 
 
 Found = TypeVar("Found")
+More = ParamSpec("More")
 
 
-def once_a_step(work: Callable[[Step], Found]) -> Callable[[Step], Found]:
-    """A function of a step alone that is worked out once for each."""
-    name = f"{work.__module__}.{work.__qualname__}"
+def once_a_layer(
+    work: Callable[Concatenate[Step, Kind, More], Found],
+) -> Callable[Concatenate[Step, Kind, More], Found]:
+    """A function of what is inside a layer that is worked out once for all steps that share its form.
+
+    It must not depend on how many such layers there are, nor on anything else of the stage.
+    """
+    name = work.__qualname__
 
     @wraps(work)
-    def known(step: Step) -> Found:
-        if name not in step.known:
-            step.known[name] = work(step)
-        found: Found = step.known[name]
+    def kept(step: Step, kind: Kind, /, *more: More.args, **named: More.kwargs) -> Found:
+        known, key = kind.form.known, (name, kind.sequence, more, *named.items())
+        if key not in known:
+            known[key] = work(step, kind, *more, **named)
+        found: Found = known[key]
         return found
 
-    return known
+    return kept
 
 
 def starts_without_gradient(share: Share, setup: Setup) -> bool:

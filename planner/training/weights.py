@@ -32,10 +32,12 @@ def is_packed(setup: Setup, tensor: Tensor) -> bool:
 
 def weight_entries(setup: Setup, tensors: Sequence[Tensor]) -> list[Entry]:
     """Weights by place in the model; packed ones with their block constants apart."""
-    packed = [t for t in tensors if is_packed(setup, t)]
+    packed: list[Tensor] = []
     plain: dict[Place, int] = {}
     for t in tensors:
-        if not is_packed(setup, t):
+        if setup.quantized_base and is_packed(setup, t):
+            packed.append(t)
+        else:
             plain[t.place] = plain.get(t.place, 0) + t.params
     entries = [_plain_weights(setup, place, name, plain[place]) for place, name in PLACES if plain.get(place)]
     if packed:

@@ -9,6 +9,7 @@ fp32 gradients alone.
 from collections.abc import Sequence
 from typing import Final
 
+from planner.lazy import once
 from planner.ledger import Category, Entry, Phase
 from planner.memory.communication import ZERO_BUCKET
 from planner.memory.terms import item
@@ -48,6 +49,7 @@ def is_zero(setup: Setup) -> bool:
     return setup.parallel.sharding in STAGES and not setup.megatron
 
 
+@once
 def steps_part(setup: Setup) -> bool:
     """Whether a rank steps its flat part with fp32 copies on the card."""
     here = setup.parallel.offload.optimizer == "none" and not setup.optimizer.in_backward
