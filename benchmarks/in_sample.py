@@ -34,9 +34,7 @@ FEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "vllm_non_torch_tensor_parallel_bytes": _OUTSIDE,
     "vllm_non_torch_tensor_parallel_before_018_bytes": _OUTSIDE,
     "vllm_non_torch_pipeline_bytes": _OUTSIDE,
-    "vllm_graph_bytes": _GRAPHS,
     "vllm_graph_layer_bytes": _GRAPHS,
-    "vllm_graph_latent_bytes": _GRAPHS,
     "llama_display_card_bytes": ("fits",),
 }
 """Metrics that a constant decides, the one it was read from first."""

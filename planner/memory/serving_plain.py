@@ -3,15 +3,15 @@
 from typing import Final
 
 from planner.hardware import Tables
-from planner.ledger import Category, Entry, Layer, Ledger, Symbol
+from planner.ledger import Category, Entry, Ledger, Symbol
 from planner.memory.kv_cache import STATEFUL, CacheShape, kv_heads_on_rank
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
 from planner.memory.serving_cache_entries import KV_NAMES, STATE_NAME, cache_entry, state_entry
 from planner.memory.serving_demand import Demand, demand, version_of, workload_tokens
 from planner.memory.serving_draft import cache_reference, cached_shapes
-from planner.memory.serving_entry import RUNNING, WORKING, entry
+from planner.memory.serving_entry import WORKING, entry
 from planner.memory.serving_forward import forward_width
-from planner.memory.serving_graphs import capture_sizes, captured_batches
+from planner.memory.serving_graphs_sglang import plain_graph_entries
 from planner.memory.serving_sharing import common_of
 from planner.memory.serving_vllm import (
     communicators,
@@ -23,7 +23,7 @@ from planner.model.distinct import distinct
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Scenario
-from planner.units import MIB, ceil_div, round_up
+from planner.units import ceil_div, round_up
 
 PAGE_TOKENS = {"tensorrt_llm": 32, "mlc_llm": 16}
 
@@ -34,7 +34,7 @@ def plain_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Ta
     return [
         *weight_entries(share, scenario, model),
         working_entry(share, scenario, model, asked, tables),
-        *graph_entries(share, scenario, model, asked, tables),
+        *plain_graph_entries(share, scenario, model, asked, tables),
         *kv_entries(share, scenario, model, asked),
         *cross_entries(share, scenario, model, asked),
         *context_entries(share, tables, communicators=communicators(share, model)),
@@ -88,53 +88,6 @@ def _scored_prompt(scenario: Scenario, model: ModelSpec, asked: Demand) -> tuple
         return ceil_div(asked.batched_tokens, asked.longest_tokens), asked.longest_tokens, heads
     prompt = (scenario.workload.prompt_tokens if scenario.workload else None) or asked.context_tokens
     return asked.sequences, prompt, heads
-
-
-KEEPS_EVERY_LOGIT_UNTIL: Final = (0, 4, 7)
-"""SGLang captured the smallest batch first up to here, so that no graph could use another's memory."""
-ONE_LOGIT_BUFFER_FROM: Final = (0, 5, 4)
-"""From about here on all graphs write their logits into one buffer."""
-GRAPH_POOL_BYTES: Final = 22 * MIB
-"""The first two segments of a graph's own pool: PyTorch takes 20 MiB for a tensor above 1 MiB, 2 MiB below."""
-CUBLAS_WORKSPACE_BYTES: Final = 8 * MIB
-CUBLAS_WORKSPACE_HOPPER_BYTES: Final = 32 * MIB
-
-
-def graph_entries(
-    share: Share, scenario: Scenario, model: ModelSpec, asked: Demand, tables: Tables
-) -> list[Entry]:
-    """Decode graphs, one for each captured batch size, priced like vLLM's; SGLang's with their logits."""
-    if not scenario.serving.cuda_graphs:
-        return []
-    largest = scenario.serving.cuda_graph_max_batch or min(asked.max_sequences, 160)
-    formula, reference = "g*(c_0 + c_L*L)", "vllm_cuda_graphs"
-    symbols: tuple[Symbol, ...] = (
-        ("g", capture_sizes(largest)),
-        ("c_0", tables.value("vllm_graph_bytes")),
-        ("c_L", tables.value("vllm_graph_layer_bytes")),
-        ("L", len(share.layers)),
-    )
-    if scenario.runtime.name in {"sglang", "sglang_omni"} and share.holds_head and model.head is not None:
-        rows, width = _kept_logits(scenario, largest)
-        hopper = (share.gpu.compute_capability or (0, 0)) >= (9, 0)
-        pool = GRAPH_POOL_BYTES + (CUBLAS_WORKSPACE_HOPPER_BYTES if hopper else CUBLAS_WORKSPACE_BYTES)
-        formula, reference = f"{formula} + B*V*w + p", "sglang_cuda_graphs"
-        symbols = (*symbols, ("B", rows), ("V", model.vocab_size), ("w", width), ("p", pool))
-    return [
-        entry(
-            Category.ALLOCATOR, "cuda_graphs", formula, symbols, reference,
-            phases=RUNNING, layer=Layer.RESERVED, estimate=True,
-        )
-    ]  # fmt: skip
-
-
-def _kept_logits(scenario: Scenario, largest: int) -> tuple[int, int]:
-    """Rows of logits that SGLang's graphs keep, and bytes of one logit."""
-    version = version_of(scenario)
-    if version >= ONE_LOGIT_BUFFER_FROM:
-        return largest, 4
-    rows = sum(captured_batches(largest))
-    return rows, 6 if version < KEEPS_EVERY_LOGIT_UNTIL else 4
 
 
 CAPS_WINDOWS_FROM: Final = (4, 56)

@@ -82,7 +82,7 @@ def vllm_entries(share: Share, scenario: Scenario, model: ModelSpec, tables: Tab
         *weight_entries(share, scenario, model),
         activation_entry(share, scenario, model, asked, tables),
         *non_torch_entries(share, scenario, tables),
-        *graph_entries(share, scenario, asked, tables),
+        *graph_entries(share, scenario, model, asked, tables),
         *kv_entries(share, scenario, model, asked),
         *context_entries(share, tables, communicators=communicators(share, model)),
     ]

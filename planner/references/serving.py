@@ -121,10 +121,11 @@ REFERENCES: dict[str, Reference] = {
         "published_measurement",
     ),
     "vllm_cuda_graphs": Reference(
-        "vLLM CUDA graph capture",
-        "sizes 1, 2, 4, every 8 below 256, every 16 above; bytes a graph and layer fitted to published logs",
-        _TRUTH,
-        "published_measurement",
+        "vLLM CUDA graph capture and FlashAttention 3",
+        "capture_model, cudagraph_capture_sizes, flash_attn_max_num_splits_for_cuda_graph; out_accum of "
+        "hopper/flash_api.cpp; bytes a graph and layer fitted to published logs",
+        f"{_VLLM}vllm/v1/attention/backends/flash_attn.py",
+        "source",
     ),
     "eager_position_bias": Reference(
         "T5Attention of Transformers and TGI",
@@ -134,7 +135,7 @@ REFERENCES: dict[str, Reference] = {
     ),
     "sglang_cuda_graphs": Reference(
         "SGLang CUDA graph runner",
-        "capture order, output buffers; bytes a graph and layer as in vLLM",
+        "capture order, output buffers, token counts of prompts; bytes a graph and layer as in vLLM",
         f"{_SGLANG}python/sglang/srt/model_executor/cuda_graph_runner.py",
         "source",
     ),

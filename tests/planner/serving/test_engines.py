@@ -16,7 +16,8 @@ from planner.placement_fit import _divided
 from planner.references import REFERENCES
 from planner.runtimes import PROFILES
 from planner.runtimes.serving import SERVING
-from planner.runtimes.sglang import multimodal_factor, static_frac
+from planner.runtimes.sglang import multimodal_factor
+from planner.runtimes.sglang_static import static_frac
 from planner.scenario import Loading, Scenario
 from planner.scenario_values import RuntimeName
 from planner.serving.gaps import not_modelled
@@ -125,7 +126,7 @@ def test_batch_defaults_of_vllm(gpu: str, version: str, sequences: int, tokens: 
 )
 def test_static_share_of_sglang(version: str, tensor: int, gpu: str, frac: float) -> None:
     asked = scenario(llama(), "sglang", gpu=gpu, version=version, parallel={"tensor": tensor}, count=tensor)
-    assert static_frac(asked, 8192, 256) == frac
+    assert static_frac(asked, model_from_config(llama()), 8192, 256) == frac
 
 
 @pytest.mark.parametrize(
