@@ -18,8 +18,9 @@ from planner.cli.speed import NAMES
 from planner.diagnose.checklist import Item
 from planner.diagnose.communication import Sign
 from planner.diagnose.diagnosis import Diagnosis
-from planner.diagnose.fixes import Fix, Vain
+from planner.diagnose.fixes import Fix
 from planner.diagnose.tensors import Tensor
+from planner.diagnose.vain import Vain
 from planner.issues import Param
 from planner.units import gb
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from planner.diagnose.causes import NO_FAILURE, Cause, Why, why
 from planner.diagnose.engine import engine_of, file_bits, is_of_other_run, is_of_server
-from planner.diagnose.fixes import Fix, Vain, fixes_for, vain_for
+from planner.diagnose.failure import Failure
+from planner.diagnose.fixes import Fix, fixes_for
 from planner.diagnose.layers import Layers, layers_of, unallocated_of
 from planner.diagnose.links import Links, links_of
 from planner.diagnose.phases import phase_of
@@ -13,6 +14,7 @@ from planner.diagnose.record import Fact, Record
 from planner.diagnose.remarks import LATE_STEPS, Remark, remarks_beside, remarks_of, remarks_on
 from planner.diagnose.scan import Reading, read_whole
 from planner.diagnose.tensors import Match, Tensor, is_small, matches, named, tensors_of
+from planner.diagnose.vain import Vain, vain_for
 from planner.ledger import Layer, Phase
 from planner.plan_types import DevicePlan, Plan
 from planner.units import MIB
@@ -100,50 +102,40 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
     reading = read_whole(reading) if isinstance(reading, str) else reading
     record = _chosen(reading)
     layers = layers_of(record) if record is not None else None
-    recovered = any(r.form == "llama_cpp_retry" for r in reading.records) and not any(
-        r.form == "llama_cpp_buffer" for r in reading.records
-    )
-    cause = Why(cause=Cause.NOTHING) if record is None else why(record, layers, plan, recovered=recovered)
+    cause = _cause(reading, record, layers, plan)
     phase = _phase(reading, record)
     device = _device(record, plan)
-    tensors = () if plan is None or device is None else tensors_of(plan, device)
     other_run = plan is not None and is_of_other_run(record, plan)
-    if other_run:
-        tensors = ()
+    tensors = () if plan is None or device is None or other_run else tensors_of(plan, device)
     found = _matches(record, tensors)
-    tensor = found[0].tensor if found else _suspect(record, phase, tensors, plan)
-    request, free = (record.bytes(name) if record is not None else None for name in ("request", "free"))
-    cached = unallocated_of(record) if record is not None else None
-    figures = {"request": request, "free": free, "unallocated": cached.bytes if cached else None}
-    figures |= _lengths(record)
-    late = reading.steps >= LATE_STEPS
-    foreach = any(mark in line for line in reading.context for mark in UNFUSED)
+    failure = Failure(
+        why=cause,
+        phase=phase,
+        tensor=found[0].tensor if found else _suspect(record, phase, tensors, plan),
+        plan=plan,
+        figures=_asked(record) | _lengths(record),
+        engine=engine_of(record, plan),
+        of_server=is_of_server(record),
+        form=record.form if record is not None else "",
+        other_run=other_run,
+        bits=file_bits(record),
+        late=reading.steps >= LATE_STEPS,
+        foreach=any(mark in line for line in reading.context for mark in UNFUSED),
+    )
     return Diagnosis(
         reading=reading,
         record=record,
         layers=layers,
         why=cause,
         phase=phase,
-        tensor=tensor,
+        tensor=failure.tensor,
         matches=found,
         num_tensors=len(tensors),
         device=device,
         plan_phase_bytes=_plan_bytes(phase, device),
-        missing_bytes=None if request is None or free is None else request - free,
-        fixes=fixes_for(
-            cause,
-            phase,
-            tensor,
-            plan,
-            late=late,
-            foreach=foreach,
-            figures=figures,
-            engine=engine_of(record, plan),
-            form=record.form if record is not None else "",
-            other_run=other_run,
-            bits=file_bits(record),
-        ),
-        vain=vain_for(cause, phase, tensor, plan, figures, of_server=is_of_server(record)),
+        missing_bytes=_missing_bytes(failure),
+        fixes=fixes_for(failure),
+        vain=tuple(vain_for(failure)),
         remarks=(
             *remarks_of(record, cause, phase, reading.steps, reading.records, plan),
             *remarks_beside(record, device),
@@ -152,6 +144,31 @@ def diagnose(reading: Reading | str, plan: Plan | None = None) -> Diagnosis:
         figures=_figures(record, cause, plan),
         links=links_of(reading.records),
     )
+
+
+def _cause(reading: Reading, record: Record | None, layers: Layers | None, plan: Plan | None) -> Why:
+    if record is None:
+        return Why(cause=Cause.NOTHING)
+    forms = {one.form for one in reading.records}
+    recovered = "llama_cpp_retry" in forms and "llama_cpp_buffer" not in forms
+    return why(record, layers, plan, recovered=recovered)
+
+
+def _asked(record: Record | None) -> dict[str, int | None]:
+    """Bytes that were asked for, that were free, and that the allocator held unused."""
+    if record is None:
+        return {"request": None, "free": None, "unallocated": None}
+    cached = unallocated_of(record)
+    return {
+        "request": record.bytes("request"),
+        "free": record.bytes("free"),
+        "unallocated": cached.bytes if cached else None,
+    }
+
+
+def _missing_bytes(failure: Failure) -> int | None:
+    request, free = failure.figures["request"], failure.figures["free"]
+    return None if request is None or free is None else request - free
 
 
 def _lengths(record: Record | None) -> dict[str, int | None]:

@@ -1,4 +1,4 @@
-"""What to change, as ordered codes, and what would not help.
+"""What to change, as ordered codes.
 
 A fix that is a change to the plan carries the name of that change (`Fix.change`), so that who can plan it again
 says what it is worth: `ranked` orders fixes by such effects, wherever they come from.
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from planner.diagnose.causes import SHORT, Cause, Why
+from planner.diagnose.causes import SHORT, Cause
 from planner.diagnose.engine import Engine, knows
-from planner.diagnose.tensors import Tensor
+from planner.diagnose.failure import Failure
 from planner.plan_types import Plan, Verdict
 
 ORDER: Final = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.UNKNOWN: 2, Verdict.DOES_NOT_FIT: 3}
@@ -47,19 +47,6 @@ class Effect:
     time_frac: float | None = None
     price_frac: float | None = None
     other_job: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vain:
-    """Something that is often said and would not help here.
-
-    Attributes:
-        code: What.
-        reason: Why not.
-    """
-
-    code: str
-    reason: str
 
 
 _OUTSIDE: Final[dict[Cause, tuple[str, ...]]] = {
@@ -173,48 +160,22 @@ OUTSIDE_WORDS: Final = {
 _BITS: Final = {"weights_q8_0": 8, "weights_q4_k_m": 4}
 
 
-def fixes_for(
-    why: Why,
-    phase: str | None,
-    tensor: Tensor | None,
-    plan: Plan | None,
-    *,
-    late: bool,
-    foreach: bool,
-    figures: Mapping[str, int | None],
-    engine: Engine | None = None,
-    form: str = "",
-    other_run: bool = False,
-    bits: int | None = None,
-) -> tuple[Fix, ...]:
-    """What to do, most to the point first.
-
-    Args:
-        why: The cause.
-        phase: Where in the program.
-        tensor: What was asked for.
-        plan: The open plan; without one the changes that are usual for such a failure are named.
-        late: Whether many steps had gone well before.
-        foreach: Whether the traceback shows an optimizer's step that is not fused, whatever the plan says.
-        figures: `request`, `free` and `unallocated` of the message, in bytes; `length`, the tokens of one request
-            of a server, and `fits`, those that its cache can hold.
-        engine: The server that the message is of, which has fixes of its own.
-        form: Of the record.
-        other_run: Whether the message is of a run that is not the plan's, so that the plan's figures are not its own.
-        bits: Of the weights, by the name of the file that was loaded; None where the text names none.
-    """
-    own = None if other_run else plan
-    found = [*_BY_FORM.get(form, ()), *_codes(why.cause, phase, tensor, own, figures, engine, late=late)]
+def fixes_for(failure: Failure) -> tuple[Fix, ...]:
+    """What to do, most to the point first."""
+    engine, other_run, bits = failure.engine, failure.other_run, failure.bits
+    own = None if other_run else failure.plan
+    found = [*_BY_FORM.get(failure.form, ()), *_codes(failure, own)]
     found = [code for code in found if bits is None or _BITS.get(code, 0) < bits]
     if other_run:
         found = [OUTSIDE_WORDS.get(code, code) for code in found]
     codes = list(dict.fromkeys(found))
-    if why.cause in SHORT and _cached_is_enough(figures):
+    if failure.why.cause in SHORT and _cached_is_enough(failure.figures):
         codes.insert(0, "expandable_segments")
     return tuple(
         Fix(code=code, change=code if code in _PLANNED and not other_run else "")
         for code in codes
-        if knows(engine, code) and (own is None or _applies(code, own) or (foreach and code == "fused_step"))
+        if knows(engine, code)
+        and (own is None or _applies(code, own) or (failure.foreach and code == "fused_step"))
     )
 
 
@@ -249,26 +210,18 @@ def _applies(code: str, plan: Plan) -> bool:
     return not (done.get(code, False) or (code in done and not asked.is_training))
 
 
-def _codes(
-    cause: Cause,
-    phase: str | None,
-    tensor: Tensor | None,
-    plan: Plan | None,
-    figures: Mapping[str, int | None],
-    engine: Engine | None,
-    *,
-    late: bool,
-) -> Iterator[str]:
+def _codes(failure: Failure, plan: Plan | None) -> Iterator[str]:
+    cause, phase, engine = failure.why.cause, failure.phase, failure.engine
     if cause in {Cause.NOTHING, Cause.FIGURES}:
         return
-    if late and cause in SHORT and engine is None:
+    if failure.late and cause in SHORT and engine is None:
         yield "cap_longest_row"
     of_host = cause is Cause.HOST_MEMORY and engine == "llama"
     yield from _HOST_OF_ENGINE if of_host else _OUTSIDE.get(cause, ())
     if cause is Cause.WARM_UP:
         yield from (*(() if plan is None else ("half_concurrency",)), *_WEIGHTS, "double_cards")
     elif cause is Cause.KV_TOO_SMALL:
-        yield _less_context(plan, figures)
+        yield _less_context(plan, failure.figures)
         yield from _KV
     elif cause is Cause.BUDGET_SPENT:
         yield from ("raise_utilization", *_WEIGHTS, "double_cards")
@@ -276,7 +229,7 @@ def _codes(
         yield from ("half_context", "kv_q8_0", "weights_q4_k_m", "double_cards_split")
     elif cause in {*SHORT, Cause.SHAPE}:
         yield from _BY_PHASE.get(phase or "", ())
-        yield from _BY_TENSOR.get(tensor.name if tensor else "", ())
+        yield from _BY_TENSOR.get(failure.tensor.name if failure.tensor else "", ())
         if engine == "llama" and phase == "weights":
             yield from (*_OF_LLAMA_WEIGHTS, "more_cards" if plan is None else "double_cards_split")
         elif cause in SHORT and phase != "save":
@@ -322,76 +275,3 @@ def ranked(fixes: tuple[Fix, ...], effects: Mapping[str, Effect]) -> tuple[Fix, 
         return (ORDER[effect.verdict], effect.other_job, price or 0.0, effect.delta_bytes)
 
     return tuple(sorted(kept, key=place))
-
-
-_BATCH_IS_NOT_IT: Final = {
-    Cause.ANOTHER_PROCESS: "another_process",
-    Cause.DRIVER_LIMIT: "driver_limit",
-    Cause.DRIVER_UNREADABLE: "driver_limit",
-    Cause.SHAPE: "shape",
-    Cause.CONTEXT_ONLY: "context_only",
-    Cause.HOST_MEMORY: "host_memory",
-    Cause.TIMED_OUT: "timed_out",
-    Cause.KV_TOO_SMALL: "engine",
-    Cause.BUDGET_SPENT: "engine",
-    Cause.SMALL_CARD: "engine",
-    Cause.ENGINE_MINIMUM: "engine",
-    Cause.PARTIAL_OFFLOAD: "engine",
-    Cause.WORKERS_SHARED_MEMORY: "host_memory",
-}
-_BATCH_FREE_PHASES: Final = frozenset({"save", "load", "optimizer_step"})
-
-
-def vain_for(
-    why: Why,
-    phase: str | None,
-    tensor: Tensor | None,
-    plan: Plan | None,
-    figures: Mapping[str, int | None],
-    *,
-    of_server: bool = False,
-) -> tuple[Vain, ...]:
-    """What would not help.
-
-    Args:
-        why: The cause.
-        phase: Where in the program.
-        tensor: What was asked for.
-        plan: The open plan.
-        figures: `request`, `free` and `unallocated` of the message, in bytes.
-        of_server: Whether a server wrote the message; the batch of a plan that trains is then none of its own.
-    """
-    is_other_job = of_server and plan is not None and plan.resolved.is_training
-    return tuple(_vain(why, phase, tensor, None if is_other_job else plan, figures))
-
-
-def _vain(
-    why: Why, phase: str | None, tensor: Tensor | None, plan: Plan | None, figures: Mapping[str, int | None]
-) -> Iterator[Vain]:
-    if reason := _batch_reason(why.cause, phase, tensor, plan):
-        yield Vain(code="smaller_batch", reason=reason)
-    request, free, cached = (figures.get(name) for name in ("request", "free", "unallocated"))
-    if request is None or free is None:
-        return
-    if why.cause is Cause.ANOTHER_PROCESS or (
-        why.cause in {Cause.DEMAND, Cause.SHAPE} and cached is not None and cached < request - free
-    ):
-        yield Vain(code="expandable_segments", reason="too_little_cached")
-    if why.cause not in {Cause.DRIVER_UNREADABLE, Cause.HOST_MEMORY}:
-        yield Vain(code="empty_cache", reason="done_before_it_raised")
-    if tensor is not None and tensor.grows_with in {"batch", "length"} and plan is not None:
-        yield Vain(code="more_data_parallel", reason="each_card_keeps_its_batch")
-
-
-def _batch_reason(cause: Cause, phase: str | None, tensor: Tensor | None, plan: Plan | None) -> str:
-    if cause in _BATCH_IS_NOT_IT:
-        return _BATCH_IS_NOT_IT[cause]
-    if cause not in SHORT:
-        return ""
-    if phase in _BATCH_FREE_PHASES:
-        return "not_in_this_phase"
-    if tensor is not None and tensor.grows_with == "model":
-        return "tensor_of_the_model"
-    if plan is not None and plan.resolved.is_training and plan.resolved.training.micro_batch == 1:
-        return "already_one"
-    return ""

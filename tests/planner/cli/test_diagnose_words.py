@@ -17,6 +17,7 @@ from planner.diagnose import fixes as of_fixes
 from planner.diagnose.checklist import ITEMS
 from planner.diagnose.layers import Basis
 from planner.diagnose.tensors import SOURCES
+from planner.diagnose.vain import BATCH_IS_NOT_IT
 from planner.estimate import plan
 from planner.issues import Param
 from planner.units import GIB
@@ -49,7 +50,7 @@ def test_every_code_has_a_sentence() -> None:
     assert {f"{item}.item" for item in ITEMS} <= CHECKS.keys()
     assert SOURCES.keys() <= TENSORS.keys()
     assert {
-        *of_fixes._BATCH_IS_NOT_IT.values(),
+        *BATCH_IS_NOT_IT.values(),
         "already_one",
         "done_before_it_raised",
     } <= VAIN_REASONS.keys()
