@@ -89,7 +89,10 @@ def kept(arguments: argparse.Namespace, runs: KeptRuns | None = None) -> int:
             return 0
     except (OSError, KeptError) as error:
         return _refuse(f"{given}: {_told(error)}")
-    for run in known.list():
+    listed = known.list()
+    if not listed:
+        _say("no run is kept; `keep REPORT` keeps one")
+    for run in listed:
         _say(
             "  ".join(
                 [run.id, run.created_at, run.gpu_id, run.runtime, run.driver, f"{run.ratio:.3f}", run.name]

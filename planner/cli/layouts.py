@@ -134,7 +134,7 @@ def elastic_lines(found: Elastic) -> Iterator[str]:
     yield (
         f"Fits from {found.fewest} to {most} workers."
         if found.fewest
-        else f"Does not fit up to {most} workers."
+        else f"Does not surely fit even on {most} workers."
     )
 
 

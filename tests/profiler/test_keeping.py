@@ -42,6 +42,9 @@ def test_keep_list_export_forget_and_import(
     assert command.main(["kept", "--export", str(out)]) == 0
     assert command.main(["kept", "--remove", run.id]) == 0
     assert KeptRuns().list() == ()
+    capsys.readouterr()
+    assert command.main(["kept"]) == 0
+    assert capsys.readouterr().out == "no run is kept; `keep REPORT` keeps one\n"
     assert command.main(["kept", "--remove", run.id]) == 2
     assert command.main(["kept", "--remove", "../x"]) == 2
     assert "../x: id: '../x' (a-z, A-Z, 0-9, at most 64)" in capsys.readouterr().err

@@ -357,6 +357,7 @@ def test_every_cause_and_layer_has_its_words() -> None:
         ("layouts", "llama-13b-two-a100-four-3090", "fastest pipeline that fits: fits"),
         ("layouts", "refused/llama-13b-two-a100-four-3090", "parallel.stages.0.tensor: 2 does not divide"),
         ("elastic", "llama-3.1-8b-full-8xh100", "Fits from"),
+        ("elastic", "llama-3.1-8b-lora-rtx4090", "Does not surely fit even on 2 workers."),
         ("trial", "llama-3.1-8b-full-8xh100", "of 32 layers"),
     ],
 )
