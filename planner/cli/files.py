@@ -25,7 +25,7 @@ REASONS: Final = {
     "default": "left out, so the program's own value is taken",
     "mixed_cards": "the question has {cards} cards of several kinds; their number stays",
     "model_unclear": "no one model of the catalog has this name, so the question's own stays; give the model by its id",
-    "one_card": "can be counted for one card only, and the question has {cards}; set serving.expert_layers by hand",
+    "unlike_cards": "can be counted for cards of one kind; the question has {cards} of several, so give --tensor-split",
     "missing": "missing; the program has it from a file that is not here, and without it there is no plan",
 }
 """Why a key is remarked on."""

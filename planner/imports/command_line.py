@@ -25,9 +25,12 @@ LAUNCHERS: Final = (
 IMAGES: Final = (
     (re.compile(r"/vllm-openai\b"), "vllm"),
     (re.compile(r"/llama\.cpp:(?:server|light)"), "llama-server"),
+    (re.compile(r"/text-generation-inference\b"), "text-generation-launcher"),
 )
 """Images that start a program themselves, so that only its options follow."""
 LLAMA_PROGRAMS: Final = frozenset({"llama-server", "llama-cli", "llama-server.exe", "llama-cli.exe"})
+OTHER_PROGRAMS: Final = {"trtllm-serve": "tensorrt_llm", "text-generation-launcher": "tgi"}
+"""Programs of further servers, and their formats."""
 PAIRS: Final = frozenset({"-ot", "--override-tensor", "--override-kv"})
 """Options whose value looks like an assignment."""
 STOPS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "2>&1", "2>", "&>"})
@@ -139,6 +142,7 @@ def _starts_server(word: str, following: str) -> bool:
         word == "sglang.launch_server"
         or word.startswith("vllm.entrypoints")
         or file_name(word) in LLAMA_PROGRAMS
+        or file_name(word) in OTHER_PROGRAMS
         or (file_name(word) in {"vllm", "sglang"} and following == "serve")
     )
 

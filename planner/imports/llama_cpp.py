@@ -10,6 +10,7 @@ from planner.imports.command_line import CommandLine
 from planner.imports.draft import Draft
 from planner.imports.gguf_names import catalog_model, split_name
 from planner.imports.keys import Keys
+from planner.placement_llama_cpp import device_of, split_points
 from planner.yaml_text import number
 
 CACHES: Final = {
@@ -60,6 +61,7 @@ def read(line: CommandLine, draft: Draft) -> None:
     _placement(keys, draft)
     keys.pick("serving.split_mode", SPLITS, "split_mode", "sm")
     _split(keys, draft)
+    _first_experts(keys, draft)
     keys.whole("serving.mla_mode", "mla", "mla_use", least=0)
     keys.whole("serving.attention_max_batch_mib", "amb", "attention_max_batch")
     draft.put("parallel", None)
@@ -147,11 +149,10 @@ def _placement(keys: Keys, draft: Draft) -> None:
         keys.remark("override_tensor", override, "not_modelled")
     if keys.flag("", "cpu_moe", "cmoe"):
         draft.put("serving.host_experts", True)
-    _first_experts(keys, draft)
 
 
 def _first_experts(keys: Keys, draft: Draft) -> None:
-    """Experts of the first layers on the host: the rest is counted from the catalog's row."""
+    """Experts of the first layers on the host: those of the others are counted from the catalog's row, card by card."""
     first = keys.whole("", "n_cpu_moe", "ncmoe", least=0)
     if not first:
         return
@@ -161,18 +162,41 @@ def _first_experts(keys: Keys, draft: Draft) -> None:
     if not isinstance(total, int) or cards is None:
         keys.remark("n_cpu_moe", first, "not_modelled")
         return
-    if cards != 1:
-        keys.remark("n_cpu_moe", first, "one_card", cards=cards)
+    weights = _shares(draft, cards)
+    if weights is None:
+        keys.remark("n_cpu_moe", first, "unlike_cards", cards=cards)
         return
     draft.put("serving.host_experts", True)
-    left = total - max(first, dense)
-    draft.put("serving.expert_layers", [left] if left > 0 else None)
+    counts = _experts_of_cards(total, max(first, dense), draft.get("serving.gpu_layers"), weights)
+    draft.put("serving.expert_layers", counts if any(counts) else None)
+
+
+def _experts_of_cards(
+    total: int, first: int, gpu_layers: int | None, weights: tuple[float, ...]
+) -> list[int]:
+    """Layers from `first` on by card: the last `gpu_layers`, the output layer among them, are divided by weight."""
+    start = 0 if gpu_layers is None else min(total, max(0, total + 1 - gpu_layers))
+    held, points = total + 1 - start, split_points(weights)
+    counts = [0] * len(weights)
+    for layer in range(max(start, first), total):
+        counts[device_of(layer - start, held, points)] += 1
+    return counts
+
+
+def _shares(draft: Draft, cards: int) -> tuple[float, ...] | None:
+    """What layers are divided by: the given split, else equal cards; None where the cards are of several kinds."""
+    given = draft.get("serving.tensor_split")
+    if isinstance(given, list) and len(given) == cards and sum(given) > 0:
+        return tuple(given)
+    if draft.get("serving.split_mode") == "none":
+        return (1.0, *(0.0 for _ in range(cards - 1)))
+    return tuple(1.0 for _ in range(cards)) if len(draft.get("hardware.devices")) == 1 else None
 
 
 def _cards(draft: Draft) -> int | None:
     """Cards of the question; None where it is none that can be counted."""
     rows = draft.get("hardware.devices")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         return None
     return sum(int(row.get("count", 1)) for row in rows)
 

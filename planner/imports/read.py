@@ -13,6 +13,8 @@ from planner.imports import (
     megatron,
     peft,
     sglang,
+    tensorrt_llm,
+    tgi,
     torchtune,
     training_arguments,
     vllm,
@@ -48,6 +50,8 @@ MAPPINGS: Final[dict[str, Reader]] = {
 LINES: Final[dict[str, Callable[[CommandLine, Draft], None]]] = {
     "vllm": vllm.read,
     "sglang": sglang.read,
+    "tensorrt_llm": tensorrt_llm.read,
+    "tgi": tgi.read,
     "llama_cpp": llama_cpp.read,
     "megatron": megatron.read,
 }

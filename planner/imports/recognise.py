@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.imports.command_line import LLAMA_PROGRAMS, CommandLine, file_name
+from planner.imports.command_line import LLAMA_PROGRAMS, OTHER_PROGRAMS, CommandLine, file_name
 from planner.imports.draft import Draft
 from planner.imports.types import ImportRefusedError
 
@@ -65,12 +65,15 @@ OF_A_TRAINER: Final = frozenset(
 OPTIONS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("vllm", frozenset({"gpu_memory_utilization", "max_num_seqs"})),
     ("sglang", frozenset({"mem_fraction_static", "max_running_requests"})),
+    ("tensorrt_llm", frozenset({"kv_cache_free_gpu_memory_fraction", "extra_llm_api_options"})),
+    ("tgi", frozenset({"max_batch_prefill_tokens", "max_batch_total_tokens", "num_shard"})),
     ("llama_cpp", frozenset({"ngl", "n_gpu_layers", "cache_type_k", "ctk", "n_cpu_moe", "ncmoe"})),
     ("megatron", frozenset({"tensor_model_parallel_size", "micro_batch_size", "num_attention_heads"})),
 )
 """Options that only one program has."""
 PROGRAM: Final = re.compile(
     r"\bvllm serve\b|/vllm-openai\b|\bvllm\.entrypoints\b|\btorchrun\b|\bllama-(?:server|cli)\b|\bsglang\b"
+    r"|\btrtllm-serve\b|\btext-generation-(?:launcher\b|inference:)"
 )
 UNKNOWN_FACTOR: Final = 3
 """With more unknown keys for each known one than this, the text is of another program."""
@@ -102,6 +105,8 @@ def named_program(line: CommandLine) -> str | None:
             return "sglang"
         if file_name(word) in LLAMA_PROGRAMS:
             return "llama_cpp"
+        if file_name(word) in OTHER_PROGRAMS:
+            return OTHER_PROGRAMS[file_name(word)]
     return None
 
 

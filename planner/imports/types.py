@@ -18,7 +18,7 @@ REASONS: Final = {
     "default": (),
     "mixed_cards": ("cards",),
     "model_unclear": (),
-    "one_card": ("cards",),
+    "unlike_cards": ("cards",),
     "missing": (),
 }
 
@@ -30,8 +30,9 @@ program itself ignores it; `real` is the key that does what it seems to. `stage`
 `not_modelled`: no field of a scenario says it. `elsewhere`: it names a file that has to be read by itself. `differs`:
 it contradicts the rest, which makes `found`. `default`: left out, so the program's own value was taken.
 `mixed_cards`: the question's cards are of several kinds, so their number stays. `model_unclear`: it names a file that
-is clearly none of the catalog's models, so the question's own stays. `one_card`: it is counted for one card, and
-the question has more. `missing`: the program needs it, or has it from a file that is not here.
+is clearly none of the catalog's models, so the question's own stays. `unlike_cards`: it is counted for cards of one
+kind or a given split, and the question has several kinds. `missing`: the program needs it, or has it from a file that
+is not here.
 """
 
 

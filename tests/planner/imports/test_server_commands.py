@@ -118,6 +118,11 @@ ROUND = {
         },
         parallel={"tensor": 2, "data": 2, "pipeline": 2},
     ),
+    "tensorrt_llm": question(
+        "serve", "tensorrt_llm", cards=8,
+        serving={"batched_tokens": 4096, "max_sequences": 32, "max_model_len": 8192, "memory_utilization": 0.7},
+        parallel={"tensor": 4, "pipeline": 2},
+    ),
     "llama_cpp": CASES["llama_cpp"],
     "llama_cpp_more": question(
         "serve", "llama_cpp", cards=2,
@@ -143,10 +148,9 @@ def test_a_command_that_is_written_reads_back_as_the_same_plan(name: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        TGI,
         PROSE,
         PROSE + "It doesn't matter.\n    torchrun x.py --port 1\n",
-        "text-generation-launcher --model-id m/x --num-shard 4",
+        "lmdeploy serve api_server m/x --cache-max-entry-count 0.5 --session-len 4096",
         "python train.py --config a.yml --port 3",
         "stage: test\nscript: x\nimage: y\nneeds: z\nrules: w",
     ],
@@ -197,7 +201,84 @@ def test_a_vocabulary_that_is_missing_is_said() -> None:
     assert planned("megatron_llama").scenario.task == "pretrain"
 
 
-def test_experts_of_the_first_layers_are_counted_for_one_card_only() -> None:
-    found = read(LLAMA, {**BASE, "hardware": {"devices": [{"gpu": "rtx-4090-24gb", "count": 2}]}})
-    assert reasons(found) == {"--n_cpu_moe": "one_card"}
+def cards(*counts: int) -> dict[str, Any]:
+    names = ("rtx-4090-24gb", "rtx-3090-24gb")
+    rows = [{"gpu": name, "count": count} for name, count in zip(names, counts, strict=False)]
+    return {**BASE, "hardware": {"devices": rows}}
+
+
+@pytest.mark.parametrize(
+    ("more", "base", "layers"),
+    [
+        ("", cards(2), [5, 23]),
+        ("-ts 3,1", cards(2), [17, 11]),
+        ("-ts 3,1", cards(1, 1), [17, 11]),
+        ("-sm none", cards(2), [28, 0]),
+        ("-ngl 20", cards(2), [10, 9]),
+        ("", cards(4), [0, 5, 12, 11]),
+    ],
+)
+def test_experts_of_the_first_layers_are_counted_card_by_card(
+    more: str, base: dict[str, Any], layers: list[int]
+) -> None:
+    """48 layers and the output layer, divided by share; the experts of layers 0 to 19 stay on the host."""
+    found = read(f"{LLAMA} {more}", base)
+    assert reasons(found) == {}
+    assert found.document["serving"]["expert_layers"] == layers
+    assert planned_document(found.document).devices
+
+
+def test_experts_of_the_first_layers_need_cards_of_one_kind_or_a_split() -> None:
+    found = read(LLAMA, cards(1, 1))
+    assert reasons(found) == {"--n_cpu_moe": "unlike_cards"}
     assert "expert_layers" not in found.document["serving"]
+
+
+def test_a_tgi_command_is_taken_over() -> None:
+    found = read(f"{TGI} --max-total-tokens 8192 --max-batch-prefill-tokens 8k --cuda-graphs 1,2,4,8")
+    made = found.document
+    assert (found.source, made["model"]) == ("tgi", {"id": "meta-llama/Llama-3.3-70B-Instruct"})
+    assert made["serving"] == {
+        "weights": "int8", "max_model_len": 8192, "batched_tokens": 8000, "cuda_graphs": True,
+        "cuda_graph_max_batch": 8,
+    }  # fmt: skip
+    assert (made["parallel"]["tensor"], made["hardware"]["devices"][0]["count"]) == (4, 4)
+    assert found.trouble == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("text-generation-launcher --model-id m/x --max-batch-total-tokens 40000", "max_total_tokens", 40000),
+        ("text-generation-launcher --model-id m/x --max-concurrent-requests 16", "max_sequences", 16),
+        ("text-generation-launcher --model-id m/x --cuda-memory-fraction 0.6", "memory_utilization", 0.6),
+        ("text-generation-launcher --model-id m/x --cuda-graphs 0", "cuda_graphs", False),
+        ("text-generation-launcher --model-id m/x --kv-cache-dtype fp8_e4m3fn", "kv_cache", "fp8"),
+        (
+            "text-generation-launcher --model-id m/x --quantize bitsandbytes-nf4 --dtype float16",
+            "weights",
+            "nf4",
+        ),
+    ],
+)
+def test_tgi_in_its_options(text: str, field: str, value: object) -> None:
+    found = read(text)
+    assert (found.source, found.trouble) == ("tgi", ())
+    assert found.document["serving"][field] == value
+
+
+def test_a_trtllm_command_is_taken_over() -> None:
+    found = read(
+        "mpirun -n 1 trtllm-serve serve deepseek-ai/DeepSeek-V3 --backend pytorch --tp_size 8 --ep_size 8 --pp_size 2 "
+        "--max_batch_size 64 --max_num_tokens 4096 --max_seq_len 16384 --kv_cache_free_gpu_memory_fraction 0.8 "
+        "--kv_cache_dtype fp8 --extra_llm_api_options extra.yml > log.txt"
+    )
+    made = found.document
+    assert (found.source, made["model"]) == ("tensorrt_llm", {"id": "deepseek-ai/DeepSeek-V3"})
+    assert made["serving"] == {
+        "max_model_len": 16384, "max_sequences": 64, "batched_tokens": 4096, "memory_utilization": 0.8,
+        "kv_cache": "fp8",
+    }  # fmt: skip
+    assert made["parallel"] == {"tensor": 8, "pipeline": 2, "expert": 8}
+    assert made["hardware"]["devices"][0]["count"] == 16
+    assert reasons(found) == {"--extra_llm_api_options": "elsewhere"}
