@@ -7,6 +7,7 @@ from planner.memory.layer_adapters import adapter_inputs, kept_inputs
 from planner.memory.layer_view import RUNS_TRANSFORMERS, View, expert_bytes, groups_experts
 from planner.memory.terms import Terms, add
 from planner.model.spec import MlpKind, Part
+from planner.training.titan import combines_by_product
 
 COMBINES_IN_FP32: Final = frozenset({"torchtitan"})
 """Runtimes that weight the routed tokens in fp32, which keeps that copy (torchtitan `MoE.forward`)."""
@@ -99,7 +100,8 @@ def _routed(view: View) -> list[Terms]:
     if view.setup.adapter is None:
         combined = 4 if view.setup.runtime in COMBINES_IN_FP32 else e
         wide = view.model.model_type in FP32_ROUTERS and view.setup.runtime in RUNS_TRANSFORMERS
-        return [*parts, {"h": 4 if wide else router, "xh": combined, "xi": e}]
+        width = "xo" if combines_by_product(view.setup.runtime, view.setup.version) else "xh"
+        return [*parts, {"h": 4 if wide else router, width: combined, "xi": e}]
     ups, downs = view.adapted(Part.EXPERTS)
     for width, sites in (("xh", ups), ("xi", downs)):
         if sites:

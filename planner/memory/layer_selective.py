@@ -5,7 +5,15 @@ from planner.memory.layer_adapters import copies_output, shares_output
 from planner.memory.layer_attention import attention_core
 from planner.memory.layer_view import View
 from planner.memory.terms import Terms, add, scaled
-from planner.model.spec import Part, Split
+from planner.model.spec import MlpKind, Part, Split
+from planner.training.setup import Setup
+from planner.training.titan import (
+    EXCHANGE_KEPT_SINCE,
+    GATE_AGAIN_SINCE,
+    PRODUCTS_KEPT_SINCE,
+    combines_by_product,
+    since,
+)
 from planner.units import ceil_div
 
 
@@ -52,23 +60,46 @@ def _attention_inputs(view: View) -> Terms:
 
 
 def _kept_by_op(view: View) -> Terms:
-    """The layer's input, every second product's output and a fused attention's (torchtitan `_get_custom_policy`)."""
+    """The layer's input, every second product's output and a fused attention's (torchtitan `_get_custom_policy`).
+
+    Torchtitan also keeps what the two all-to-alls of routed experts put out, at balanced load.
+    """
     setup, e = view.setup, view.setup.compute_bytes
-    kept: Terms = {view.residual: setup.residual_bytes, "m": e}
+    kept = add({view.residual: setup.residual_bytes, "m": e}, exchanged(setup), _combined(view))
     return kept if view.makes_scores or not view.heads else add(kept, {"o": e, "n": 4})
+
+
+def exchanged(setup: Setup) -> Terms:
+    """What selective checkpointing keeps of the exchange with other ranks' experts: tokens received, and sent back."""
+    kept = setup.parallel.expert > 1 and setup.training.checkpointing == "selective_op"
+    held = kept and since(setup.runtime, setup.version, EXCHANGE_KEPT_SINCE)
+    return {"xh": 2 * setup.compute_bytes} if held else {}
+
+
+def _combined(view: View) -> Terms:
+    """The product that combines the experts' outputs, in fp32."""
+    setup = view.setup
+    kept = since(setup.runtime, setup.version, PRODUCTS_KEPT_SINCE)
+    made = view.layer.mlp.kind is MlpKind.MOE and combines_by_product(setup.runtime, setup.version)
+    return {"h": 4} if kept and made else {}
 
 
 def kept_products(view: View) -> int:
     """Elements per token that every second matrix product of a layer puts out, as one device holds them.
 
     Only plain products count (`aten.mm`): those with a bias are one operator with it, and grouped experts are another.
+    A router's is left out by torchtitan (`per_op_sac_force_recompute_mm_shapes_by_fqns`); its graph trainer keeps
+    every one (`_make_default_memory_policy`).
     """
+    setup, every = view.setup, 1 if view.setup.whole_graph else 2
+    routes = every == 1 or not since(setup.runtime, setup.version, GATE_AGAIN_SINCE)
+    left_out = {Part.EXPERTS} if routes else {Part.EXPERTS, Part.ROUTER}
     ranks, products = (
-        view.setup.division.tensor,
-        (x for x in view.layer.linears if x.part is not Part.EXPERTS and not x.bias_features),
+        setup.division.tensor,
+        (x for x in view.layer.linears if x.part not in left_out and not x.bias_features),
     )
     return sum(
         x.out_features if x.split is Split.ROW else ceil_div(x.out_features, ranks)
         for number, x in enumerate(products)
-        if number % 2 == 0
+        if number % every == 0
     )

@@ -10,6 +10,7 @@ from planner.memory.kv_cache import STATEFUL
 from planner.memory.terms import PerToken, Terms, summed
 from planner.model.spec import AttentionKind, Layer, Linear, ModelSpec, Part, Split
 from planner.training.setup import Setup
+from planner.training.titan import spreads_tokens
 from planner.units import ceil_div
 
 RUNS_TRANSFORMERS: Final = frozenset({"generic", "hf_trainer", "transformers", "deepspeed", "unsloth"})
@@ -161,6 +162,10 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
     shape, mlp, ranks = layer.attention, layer.mlp, setup.division.tensor
     hidden, routed = model.hidden_size, mlp.experts_per_token
     gathered = setup.parallel.sequence and ranks > 1
+    cut = setup.division
+    spread = ranks if spreads_tokens(
+        setup.runtime, expert=cut.expert, expert_tensor=cut.expert_tensor, tensor=cut.tensor
+    ) else 1  # fmt: skip
     return {
         "h": hidden,
         "r": ceil_div(hidden, ranks) if gathered else hidden,
@@ -178,8 +183,9 @@ def widths_of(layer: Layer, model: ModelSpec, setup: Setup) -> dict[str, float]:
         "u": setup.sequence / setup.batch,
         "E": mlp.num_experts,
         "K": routed,
-        "xh": routed * hidden,
-        "xi": routed * ceil_div(mlp.intermediate_size, setup.division.expert_tensor),
+        "xh": ceil_div(routed * hidden, spread),
+        "xo": routed * hidden,
+        "xi": ceil_div(routed * ceil_div(mlp.intermediate_size, cut.expert_tensor), spread),
         "rank": adapter_rank(setup.adapter) if setup.adapter else 0,
     }
 

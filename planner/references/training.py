@@ -265,6 +265,16 @@ REFERENCES: dict[str, Reference] = {
         "input tensors and output gradients by chunk",
         "https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py",
     ),
+    "pipeline_buffers": _source(
+        "PyTorch pipeline stages",
+        "`args_recv_info`, `grad_recv_info`: a buffer for every micro-batch; `fwd_cache`; `output_chunks`",
+        PYTORCH + "torch/distributed/pipelining/stage.py",
+    ),
+    "torchtitan_selective": _source(
+        "torchtitan selective checkpointing",
+        "`_get_save_ops`, `per_op_sac_force_recompute_mm_shapes_by_fqns`; `_make_default_memory_policy`",
+        "https://github.com/pytorch/torchtitan/blob/main/torchtitan/distributed/activation_checkpoint.py",
+    ),
     "packed_inputs": _source(
         "bitsandbytes 0.42, 4-bit product",
         "`MatMul4Bit.forward`: `ctx.tensors = (A, B)`; `dequantize_4bit(B, quant_state).to(A.dtype)`",

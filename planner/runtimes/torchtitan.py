@@ -7,8 +7,13 @@ from planner.scenario import Scenario
 
 
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
-    """fp32 shards with bf16 gathered for compute and fp32 reduction; selective checkpointing; fused AdamW."""
+    """fp32 shards with bf16 gathered for compute and fp32 reduction; selective checkpointing; fused AdamW.
+
+    Experts that are spread over ranks are not cut as well (`expert_tensor_parallel_degree = 1`).
+    """
+    spread: Defaults = {"parallel.expert_tensor": 1} if scenario.parallel.expert > 1 else {}
     return {
+        **spread,
         **training_defaults(scenario, model),
         "training.precision.parameters": "fp32",
         "training.precision.gradients": "fp32",

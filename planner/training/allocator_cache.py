@@ -16,6 +16,7 @@ from planner.memory.terms import item
 from planner.moments import size_of
 from planner.placement import Share, usable_bytes
 from planner.scenario import Scenario
+from planner.training.gather import stays_gathered
 from planner.training.loss import REBINDS_BEFORE
 from planner.training.setup import Setup
 
@@ -25,6 +26,8 @@ RECORDS_STREAMS: Final = frozenset({"generic", "hf_trainer", "litgpt"})
 """Runtimes on PyTorch's first FSDP, which hands tensors from stream to stream (`record_stream`), unlike the second."""
 MAKES_IN_STREAMS: Final = frozenset({"torchtitan", "torchtune"})
 """Runtimes on the second FSDP: sharded gradients are made in the reduce-scatter's stream (`foreach_reduce`)."""
+GATHER_BUFFERS: Final = "gather_buffers"
+"""Where a pipeline keeps units whole, what they are gathered through: blocks of that stream's own, used once a step."""
 UNIT_GRADIENTS: Final = ("scatter_input", "unit_gradients", "root_gradients", "tied_gradients")
 """What the backward pass makes in its own stream, beside what is gathered in another."""
 SETS: Final = (
@@ -149,8 +152,11 @@ def parts_of(
         logits += ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
     renewed = ledger.category_bytes(Phase.REST, Category.GRADIENTS, but=Phase.FORWARD)
     made = makes_in_streams(setup)
-    moves = own_streams or (made and setup.parallel.pipeline == 1)
+    whole = setup.whole_graph or stays_gathered(setup, setup.parallel.pipeline)
+    moves = own_streams or (made and not whole)
     streams = ledger.category_bytes(Phase.BACKWARD, Category.COMMUNICATION) if moves else 0
+    if made and whole and not setup.whole_graph:
+        streams = ledger.total(GATHER_BUFFERS)
     if made and moves:
         streams = streams + hidden - ledger.total(*UNIT_GRADIENTS)
     without, plain = [], rest if made else 0

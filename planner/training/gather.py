@@ -69,10 +69,14 @@ def stays_gathered(setup: Setup, num_stages: int) -> bool:
     """Whether units stay whole from their first use to the end of the step.
 
     As asked for (`reshard_after_forward`); if not said, FSDP2 under a pipeline does (torchtitan
-    `reshard_after_forward_policy="default"`: gathering again for every micro-batch would cost too much).
+    `reshard_after_forward_policy="default"`: gathering again for every micro-batch would cost too much). In its graph
+    trainer a gathered unit is an activation like others: kept where nothing is made again.
     """
     given = setup.parallel.reshard_after_forward
-    return not given if given is not None else num_stages > 1
+    if given is not None:
+        return not given
+    kept = setup.whole_graph and setup.training.checkpointing in {None, "none"}
+    return num_stages > 1 or kept
 
 
 def gathered_entries(step: Step, alive: int, phases: frozenset[Phase]) -> list[Entry]:

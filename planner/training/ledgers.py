@@ -32,6 +32,7 @@ from planner.training.once import old_leaf, once_entries
 from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.optimizer_step import flattened_entries, foreach_entries
 from planner.training.overheads import communication_entries, host_need_of, runtime_entries
+from planner.training.pipeline_buffers import pipeline_entries
 from planner.training.saved import offloaded_bytes, saved_entries
 from planner.training.setup import Setup, setup_for
 from planner.training.step import FORWARD_AND_LOSS, Step
@@ -116,6 +117,7 @@ def _ledger(
         *kept_output_entries(step),
         *old_leaf(step),
         *waiting_entries(step),
+        *pipeline_entries(step),
         *alignment_entries(step, scenario, tensors),
         *qat_entries(step, scenario),
         *component_entries(model, setup.compute_bytes, ALWAYS),

@@ -12,7 +12,9 @@ from planner.memory.terms import item
 from planner.placement import Share
 from planner.plan_types import HostNeed
 from planner.scenario import Offload, Scenario
-from planner.training.gather import gathered_entries, uses_fsdp2
+from planner.training.allocator_cache import makes_in_streams
+from planner.training.fsdp2_units import buffers
+from planner.training.gather import gathered_entries, is_gathered, uses_fsdp2
 from planner.training.gradients import zero3_keeps_buffers
 from planner.training.groups import Group, total
 from planner.training.optimizer_states import master_entries, state_entries
@@ -62,7 +64,9 @@ def _fsdp(step: Step) -> list[Entry]:
     """
     if uses_fsdp2(step):
         return []
+    staged = step.share.num_stages > 1 and is_gathered(step.setup) and makes_in_streams(step.setup)
     return [
+        *(buffers(step, min(2, step.num_layers), frozenset({Phase.FORWARD})) if staged else ()),
         *gathered_entries(step, 2, frozenset({Phase.FORWARD})),
         *gathered_entries(step, 0, frozenset({Phase.LOSS})),
     ]
@@ -131,7 +135,7 @@ def _expert_exchange(step: Step) -> list[Entry]:
             "2*t*x*e",
             {"t": setup.tokens, "x": width, "e": e},
             "expert_all_to_all",
-            phases=WORKING,
+            phases=WORKING - {Phase.LOSS},
         )
     ]
 

@@ -10,6 +10,7 @@ from planner.memory.terms import PerToken, exact, item, summed, whole
 from planner.training.groups import total
 from planner.training.setup import Setup, fused_kernels
 from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Kind, Step, once_a_layer
+from planner.training.titan import NAME
 from planner.units import ceil_div
 
 CAST_PLACES: Final = frozenset({"layers", "experts", "adapter"})
@@ -114,6 +115,8 @@ def _layer_entries(
     scores = layers * setup.keeps_frac if name == "saved_activations" else layers
     reference = "activations_megatron" if setup.megatron else "activations_eager"
     reference = "denoiser_blocks" if kind.layer.program else reference
+    if name == "saved_activations" and setup.runtime == NAME and form.between is not None:
+        reference = "torchtitan_selective"
     bodies = [
         item(
             Category.ACTIVATIONS,

@@ -12,6 +12,7 @@ from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Adapter, Alignment, Optimizer, Parallel, Scenario, Training
+from planner.training.titan import FUSED_NORM_SINCE, runs_whole_graph, since
 
 STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 
@@ -37,7 +38,8 @@ class Setup:
     Attributes:
         runtime: Runtime name.
         version: Runtime version as numbers, () if not given.
-        compiled: The model runs through a compiler.
+        compiled: The model runs through a compiler that makes kernels of it.
+        whole_graph: A compiler has captured the step as one graph, which runs operator by operator.
         training: The training block as resolved.
         parallel: The parallel block as resolved.
         adapter: The adapter, None for full training.
@@ -75,6 +77,7 @@ class Setup:
     runtime: str
     version: tuple[int, ...]
     compiled: bool
+    whole_graph: bool
     training: Training
     parallel: Parallel
     adapter: Adapter | None
@@ -157,8 +160,10 @@ reads is kept (`ban_recompute_materialized_backward`)."""
 
 @once
 def fused_kernels(setup: Setup) -> frozenset[str]:
-    """Fused kernels in use: those asked for, and those a compiler makes."""
+    """Fused kernels in use: those asked for, those of PyTorch itself, and those a compiler makes."""
     asked = frozenset(setup.training.kernels or ())
+    if since(setup.runtime, setup.version, FUSED_NORM_SINCE):
+        asked |= {"rms_norm"}
     return asked | COMPILER_FUSES if setup.compiled else asked
 
 
@@ -182,10 +187,13 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     trained = 1 if replicated else share.shard
     keeps, checkpointed = scenario.runtime.name == "generic", training.checkpointing in {"full", "every_k"}
     batch = training.micro_batch * rows_per_batch(training.alignment)
+    version, expert_tensor = _numbers(scenario.runtime.version), parallel.expert_tensor or share.tensor
+    whole_graph = _whole_graph(scenario, model, version)
     return Setup(
         runtime=scenario.runtime.name,
-        version=_numbers(scenario.runtime.version),
-        compiled=bool(scenario.runtime.compile),
+        version=version,
+        compiled=bool(scenario.runtime.compile) and not whole_graph,
+        whole_graph=whole_graph,
         training=training,
         parallel=parallel,
         adapter=adapter,
@@ -208,11 +216,11 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         shard_gradients=trained if zero >= 2 else 1,
         shard_states=trained if zero >= 1 else 1,
         shard_adapters=trained if zero >= 3 else 1,
-        shard_experts=max(1, share.shard // parallel.expert),
+        shard_experts=max(1, share.shard * share.tensor // (parallel.expert * expert_tensor)),
         division=Division(
             tensor=share.tensor,
             expert=parallel.expert,
-            expert_tensor=parallel.expert_tensor or share.tensor,
+            expert_tensor=expert_tensor,
             vocab_multiple=MEGATRON_VOCAB_MULTIPLE if megatron else 1,
             copies_tied_head=share.num_stages > 1,
         ),
@@ -224,6 +232,12 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def _whole_graph(scenario: Scenario, model: ModelSpec, version: tuple[int, ...]) -> bool:
+    compiled = bool(scenario.runtime.compile) and scenario.training.recompute_budget_frac is None
+    routed = any(layer.mlp.num_experts for layer in model.layers)
+    return runs_whole_graph(scenario.runtime.name, version, compiled=compiled, routed=routed)
 
 
 def casts_module(scenario: Scenario) -> bool:
