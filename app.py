@@ -8,11 +8,13 @@ from ui.mark import icon, logo
 from ui.pages import buy, claims, compare, cost, diagnose, measure, method, plan, recommend
 from ui.state import enter_page
 from ui.streamlit_words import worded_rules
-from ui.tokens import style_sheet
+from ui.tokens import scheme_script, style_sheet
 
 words = current_words()
 st.set_page_config(words("app.title"), icon(), layout="wide", initial_sidebar_state=320)
 st.html(f"<style>{style_sheet()}{worded_rules(words)}</style>")
+with st.container(key="scheme"):
+    st.html(scheme_script(), unsafe_allow_javascript=True)
 st.logo(logo(), size="medium")
 by_name = names_page(st.context.url, "plan")
 pages = [

@@ -15,9 +15,9 @@ from ui.state import edit
 from ui.uploads import MOST_MIB
 from ui.words import Safe, Words
 
-TYPES: Final = ("json", "yaml", "yml", "py", "sh", "txt", "toml")
 MOST_REMARKS: Final = 12
 MOST_OWN: Final = 24
+POPOVER_PX: Final = 420
 _FOUND: Final = "import_found"
 _TEXT: Final = "import_text"
 _FILE: Final = "import_file"
@@ -28,9 +28,10 @@ def draw_bring(words: Words) -> None:
     with (
         st.container(key="quiet_import"),
         st.popover(words("import.label"), type="tertiary", key="import_popover"),
+        st.container(width=POPOVER_PX),
     ):
         st.html(f'<div class="p m">{words.html("import.note")}</div>')
-        with st.container(key="mono_import", width=420):
+        with st.container(key="mono_import"):
             st.text_area(
                 words("import.paste"),
                 key=_TEXT,
@@ -40,7 +41,6 @@ def draw_bring(words: Words) -> None:
             )
         st.file_uploader(
             words("import.upload"),
-            type=list(TYPES),
             key=_FILE,
             on_change=_take_file,
             max_upload_size=MOST_MIB,

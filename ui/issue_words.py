@@ -12,6 +12,9 @@ from ui.words import Safe, Words
 KINDS: Final = re.compile(r"(?<![^ ,])(?:integer|number|string|array|object)(?=$|[ ,])")
 """Kinds of values, as the schema calls them in what it allows."""
 
+RANGES: Final = re.compile(r"(?<![\w.])(\d+)\.\.(\d+)(?![\w.])")
+"""Ranges of whole numbers, as the schema writes them."""
+
 OF_CARDS: Final = frozenset({"stage_tensor_mixes_cards"})
 """Issues whose `given` is a list of cards."""
 
@@ -51,7 +54,8 @@ def _params(issue: Issue, words: Words) -> dict[str, str]:
     if isinstance(closest, str) and closest:
         params["suggestion"] = words("issue.suggestion", closest=closest)
     if isinstance(params.get("allowed"), str):
-        params["allowed"] = KINDS.sub(lambda kind: words(f"issue.kind.{kind[0]}"), params["allowed"])
+        named = KINDS.sub(lambda kind: words(f"issue.kind.{kind[0]}"), params["allowed"])
+        params["allowed"] = RANGES.sub(lambda ends: f"{whole(int(ends[1]))}–{whole(int(ends[2]))}", named)
     for coded in ("reason", "because"):
         key = f"issue.{issue.code}_{coded}.{params.get(coded)}"
         if words.has(key):

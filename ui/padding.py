@@ -14,6 +14,7 @@ from ui.document import Document, put
 from ui.folded import folded
 from ui.language import current_words
 from ui.numbers import DASH, gib1, percent, whole
+from ui.whole import FORMAT
 from ui.words import Safe, Words
 
 DRAWN: Final = 4000
@@ -73,8 +74,8 @@ def row(one: Batches, static: Batches, document: Document, words: Words) -> list
 def _fields(limit: int, words: Words) -> tuple[float, float]:
     with st.container(horizontal=True, gap="small"):
         mean = st.number_input(
-            words("padding.mean"), min_value=1, max_value=limit, value=max(1, limit // SHARE_OF_LIMIT), step=16,
-            key=f"padding_mean_{limit}", width=FIELD_PX,
+            words("padding.mean"), min_value=1.0, max_value=float(limit), step=16.0,
+            value=float(max(1, limit // SHARE_OF_LIMIT)), format=FORMAT, key=f"padding_mean_{limit}", width=FIELD_PX,
         )  # fmt: skip
         spread = st.number_input(
             words("padding.spread"), min_value=0.0, max_value=MOST_SPREAD, value=SPREAD, step=0.1, key="padding_spread",

@@ -30,7 +30,6 @@ def draw_share(frame: Frame) -> None:
         )
         st.file_uploader(
             words("share.upload"),
-            type="json",
             key="scenario_file",
             on_change=_take,
             max_upload_size=MOST_MIB,

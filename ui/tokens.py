@@ -48,6 +48,7 @@ LIGHT: Final[dict[str, str]] = {name: pair[0] for name, pair in SURFACE.items()}
 PART_LIGHT: Final[dict[Category, str]] = {part: pair[0] for part, pair in PARTS.items()}
 
 _STYLES = Path(__file__).with_name("styles.css")
+_SCHEME = Path(__file__).with_name("scheme.js")
 
 
 def channels(color: str) -> str:
@@ -83,6 +84,12 @@ def _swap(prop: str, light: str, dark: str) -> str:
     written = (f"{prop}: rgb({channels(light)})", f"{prop}:{light}", f"{prop}: {light}")
     selectors = ",".join(f'.js-plotly-plot [style*="{value}"]' for value in written)
     return f"{selectors}{{{prop}:light-dark({light},{dark})!important}}"
+
+
+@cache
+def scheme_script() -> str:
+    """HTML that hands the colour scheme on to what lies outside of Streamlit's root."""
+    return f'<script id="scheme">{_SCHEME.read_text(encoding="utf-8")}</script>'
 
 
 @cache

@@ -24,8 +24,10 @@ def read_json(raw: str | bytes, field: str) -> tuple[Any, tuple[Issue, ...]]:
     """
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None, (make("not_json", field, line=None, column=None),)
+    except UnicodeDecodeError as wrong:
+        before = wrong.object[: wrong.start]
+        line, column = before.count(b"\n") + 1, wrong.start - before.rfind(b"\n")
+        return None, (make("not_json", field, line=line, column=column),)
     return document_from_text(text, field)
 
 

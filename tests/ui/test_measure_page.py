@@ -273,6 +273,19 @@ def test_a_small_copy_is_one_click(child: Child) -> None:
     assert "model" in found
 
 
+def test_after_a_small_copy_has_crashed_its_own_fields_are_listed(child: Child) -> None:
+    child.mode = "crash"
+    page = opened(story_document(STORIES[0]))
+    press(page, "measure_small")
+    page = finished(page)
+    text = html(page)
+    assert "This is a small copy of the question" in text
+    assert ">1 × 512<" in text
+    assert ">1 × 4,096<" not in text
+    assert "Fields that cannot be measured" not in text
+    assert not page.button(key="measure_small").disabled
+
+
 @pytest.mark.usefixtures("child")
 def test_a_server_is_refused_without_a_copy() -> None:
     page = opened(story_document(STORIES[3]))
@@ -372,7 +385,7 @@ def test_a_report_from_elsewhere_is_opened_and_put_away() -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\x80\x04pickle", "The file is not JSON"),
+        (b"\x80\x04pickle", "This is no report: a report is a JSON file"),
         (b'{"kind": "headroom.report", "version": 99}', "headroom.report"),
         (b'{"kind": "headroom_measurement", "version": 9}', "of version 9"),
         (
@@ -380,7 +393,7 @@ def test_a_report_from_elsewhere_is_opened_and_put_away() -> None:
             "“params_total”",
         ),
         (b" " * (MAX_REPORT_BYTES + 1), "larger than 8 MiB"),
-        (b'{"a":' * 100_000, "The file is not JSON"),
+        (b'{"a":' * 100_000, "This is no report"),
     ],
     ids=["pickle", "kind", "version", "negative", "large", "deep"],
 )

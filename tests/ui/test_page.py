@@ -171,7 +171,7 @@ def test_a_number_that_is_none_is_left_out_of_a_file_and_named(value: str) -> No
 def test_no_cards_is_said_at_the_row(open_page: OpenPage) -> None:
     page = open_page()
     checked(page.number_input(key="hardware.devices.0.count").set_value(0).run())
-    assert "Count, row 1: 0 given; allowed: integer 1..100000." in html(page)
+    assert "Count, row 1: 0 given; allowed: whole number 1–100,000." in html(page)
 
 
 def test_a_link_round_trips(open_page: OpenPage) -> None:

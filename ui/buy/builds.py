@@ -12,6 +12,7 @@ from planner.units import ceil_div
 from ui.cost.currency import Exchange
 from ui.cost.quotes import Kind, Quote
 from ui.document import Document, get
+from ui.whole import is_whole
 
 MOST_BUILDS: Final = 4
 MOST_CARDS: Final = 100_000
@@ -85,7 +86,7 @@ def problem_of(build: Build, known: Iterable[str]) -> str | None:
     if build.gpu_id != OPEN:
         if build.gpu_id not in set(known):
             return "card"
-        if build.count is None or not 1 <= build.count <= MOST_CARDS:
+        if not is_whole(build.count) or not 1 <= (build.count or 0) <= MOST_CARDS:
             return "count"
     for name in ("price", "rent_per_hour", "power_w"):
         value = getattr(build, name)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from ui.buy.builds import LETTERS, MOST_BUILDS, OPEN, Build
 from ui.buy.columns import Column
-from ui.buy.money import AMOUNTS, LIMITS, Terms, wrong_terms
+from ui.buy.money import AMOUNTS, COUNTS, LIMITS, Terms, wrong_terms
 from ui.buy.state import add_build, builds, change_build, change_terms, remove_build, terms
 from ui.buy.wording import problem_text
 from ui.catalog import described_cards, gpu_labels
@@ -16,6 +16,7 @@ from ui.cost.money import usd
 from ui.document import Document
 from ui.numbers import as_typed, whole
 from ui.state import load
+from ui.whole import FORMAT, shown, typed
 from ui.words import Words
 
 NUMBERS: Final = (("price", 140, 1000.0), ("rent_per_hour", 132, 0.5), ("power_w", 132, 100.0))
@@ -27,6 +28,7 @@ STEPS: Final = {
     "hosting": 100.0,
     "interest_percent": 0.5,
     "resale_percent": 5.0,
+    "life_months": 1.0,
 }
 TERMS_IN_ROW: Final = 4
 ADDED: Final = "h200-sxm-141gb"
@@ -77,15 +79,7 @@ def _line(
             width=230,
             **_bound(line, "gpu_id", build.gpu_id),
         )
-        if build.gpu_id != OPEN:
-            st.number_input(
-                label("count"),
-                value=None,
-                step=1,
-                label_visibility=visible,
-                width=84,
-                **_bound(line, "count", build.count),
-            )
+        _count(line, build, column, label("count"), visible)
         for name, width, step in NUMBERS:
             st.number_input(
                 label(name),
@@ -97,6 +91,14 @@ def _line(
                 width=width,
                 **_bound(line, name, getattr(build, name)),
             )
+        if len(builds()) > 1:
+            st.button(
+                words("buy.remove", letter=letter),
+                type="tertiary",
+                key=f"buy_{line}_remove",
+                on_click=remove_build,
+                args=(line,),
+            )
         if column is not None and column.problem is None and build.gpu_id != OPEN:
             st.button(
                 words("buy.plan_it", letter=letter),
@@ -106,14 +108,18 @@ def _line(
                 args=(column.on.document,),
                 help=words("buy.plan_help"),
             )
-        if len(builds()) > 1:
-            st.button(
-                words("buy.remove", letter=letter),
-                type="tertiary",
-                key=f"buy_{line}_remove",
-                on_click=remove_build,
-                args=(line,),
-            )
+
+
+def _count(line: int, build: Build, column: Column | None, label: str, visible: Any) -> None:
+    """How many cards; those of the open question are counted on its own page, and only shown here."""
+    look: dict[str, Any] = {"value": None, "step": 1.0, "format": FORMAT, "width": 84}
+    if build.gpu_id != OPEN:
+        bound = _bound(line, "count", shown(build.count))
+        st.number_input(label, label_visibility=visible, **look, **bound)
+        return
+    key = f"buy_{line}_open"
+    st.session_state[key] = None if column is None else shown(sum(count for _, count in column.cards))
+    st.number_input(label, label_visibility=visible, **look, key=key, disabled=True)
 
 
 def _placeholder(name: str, column: Column | None, words: Words) -> str:
@@ -135,7 +141,8 @@ def _bound(line: int, field: str, value: Any) -> dict[str, Any]:
 
 
 def _take(line: int, field: str) -> None:
-    change_build(line, field, st.session_state[f"buy_{line}_{field}"])
+    value = st.session_state[f"buy_{line}_{field}"]
+    change_build(line, field, typed(value) if field == "count" else value)
 
 
 def draw_terms(words: Words) -> None:
@@ -149,7 +156,7 @@ def draw_terms(words: Words) -> None:
         low, high = LIMITS[name]
         given = getattr(current, name)
         text = words.html(
-            "buy.terms.wrong",
+            f"buy.terms.wrong{'_whole' if name in COUNTS else ''}",
             field=words(f"buy.terms.{name}", money=exchange().sign),
             given=words("buy.problem.empty") if given is None else as_typed(given),
             low=f"{low:g}",
@@ -162,15 +169,14 @@ def _term(name: str, current: Terms, words: Words) -> None:
     key = f"buy_term_{name}"
     kept = getattr(current, name)
     in_dollars = name in AMOUNTS and name not in current.typed and exchange().code != USD
-    value = None if in_dollars else kept
+    value = None if in_dollars else shown(kept)
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
-    whole_number = name == "life_months"
     st.number_input(
         words(f"buy.terms.{name}", money=exchange().sign),
         value=None,
-        step=1 if whole_number else STEPS[name],
-        format="%d" if whole_number else "%g",
+        step=STEPS[name],
+        format="%g",
         placeholder=usd(kept) if in_dollars else None,
         key=key,
         on_change=_take_term,
@@ -179,4 +185,5 @@ def _term(name: str, current: Terms, words: Words) -> None:
 
 
 def _take_term(name: str) -> None:
-    change_terms(name, st.session_state[f"buy_term_{name}"])
+    value = st.session_state[f"buy_term_{name}"]
+    change_terms(name, typed(value) if name in COUNTS else value)

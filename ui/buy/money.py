@@ -7,6 +7,7 @@ from planner.cost import BuyOrRent, Ownership, Rent, buy_or_rent, least_utilisat
 from ui.buy.builds import Known
 from ui.cost.currency import Exchange
 from ui.cost.replans import Rate
+from ui.whole import is_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,8 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
 """The least and the most of each term, both allowed."""
 AMOUNTS: Final = ("per_kwh", "hosting")
 """The terms that are money."""
+COUNTS: Final = ("life_months",)
+"""The terms that are whole numbers."""
 USES: Final = tuple(step / 50 for step in range(1, 51))
 """Shares of use at which the pay-back is worked out."""
 
@@ -97,11 +100,13 @@ def terms_in_dollars(terms: Terms, exchange: Exchange) -> Terms:
 
 
 def wrong_terms(terms: Terms) -> tuple[str, ...]:
-    """Names of terms that are empty or outside their limits."""
+    """Names of terms that are empty, outside their limits, or not whole where they have to be."""
     return tuple(
         name
         for name, (low, high) in LIMITS.items()
-        if (value := getattr(terms, name)) is None or not low <= value <= high
+        if (value := getattr(terms, name)) is None
+        or not low <= value <= high
+        or (name in COUNTS and not is_whole(value))
     )
 
 

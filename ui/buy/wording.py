@@ -68,10 +68,7 @@ def headline(columns: Sequence[Column], words: Words, lack: str, code: str) -> S
     """
     best = best_of(columns)
     if best is not None:
-        compared = [one for one in columns if one.on.fits and _owned(one) is not None]
-        unlike = is_alone("owned", best) and is_mixed("owned", compared)
-        key = "buy.head.best_alone" if unlike else "buy.head.best"
-        return words.html(key, cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
+        return words.html("buy.head.best", cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
     if any(one.on.fits for one in columns):
         return words.html(f"buy.head.no_{lack}", code=code)
     counted = any(one.problem is None for one in columns)
@@ -79,7 +76,7 @@ def headline(columns: Sequence[Column], words: Words, lack: str, code: str) -> S
 
 
 def why(columns: Sequence[Column], use_frac: float, words: Words, lack: str) -> Safe:
-    """How many fit; whether the best pays against renting, and from which use on."""
+    """How many fit; whether the best pays against renting, from which use on, and what its price leaves out."""
     best = best_of(columns)
     fits = sum(one.on.fits for one in columns)
     tone = "ok" if fits else "bad"
@@ -88,7 +85,10 @@ def why(columns: Sequence[Column], use_frac: float, words: Words, lack: str) -> 
     if best is None or best.costs is None:
         text = words.html(f"buy.why.no_{lack}")
         return Safe(f"{tag}&ensp;{text}" if columns else words.html("buy.why.empty"))
-    return Safe(f"{tag}&ensp;{_pays(best, use_frac, words)}")
+    compared = [one for one in columns if one.on.fits and _owned(one) is not None]
+    unlike = is_alone("owned", best) and is_mixed("owned", compared)
+    told = [_pays(best, use_frac, words), *([words.html("buy.why.alone")] if unlike else [])]
+    return Safe(f"{tag}&ensp;{words.sentences(told)}")
 
 
 def _pays(best: Column, use_frac: float, words: Words) -> Safe:

@@ -8,6 +8,7 @@ from planner.search.types import Found
 from ui.charts.base import bold, finish, new_figure
 from ui.charts.best_line import (
     HEIGHT,
+    LABEL_HEIGHT,
     TOP,
     Labels,
     Look,
@@ -30,6 +31,8 @@ HOUR_TICKS: Final = (0.1, 0.25, 0.5, 1, 2, 3, 6, 12)
 DAY_TICKS: Final = (1, 2, 4, 7, 14, 30, 60, 120, 365, 1000, 3650)
 TIME_TICKS: Final = (*(hour / HOURS for hour in HOUR_TICKS), *DAY_TICKS)
 MOST_TICKS: Final = 6
+BESIDE: Final = 14
+"""Pixels from a point to the middle of its label."""
 ROOM_BELOW: Final = 1.4
 """The axis begins so much lower that the label of the cheapest point stands above its end."""
 
@@ -59,7 +62,7 @@ def cost_time(others: Sequence[Found], best: Sequence[Found], words: Words) -> A
             y=log10(_y(one)),
             xanchor="right" if to_left else "left",
             xshift=-9 if to_left else 2,
-            yshift=-14,
+            yshift=BESIDE if not to_left and _covers_line(one, best, times, prices) else -BESIDE,
             showarrow=False,
             text=f"{cards_text(one.devices, one.machine.gpu)}  {bold(_price(one))}",
             font={"size": 14},
@@ -154,6 +157,20 @@ def _tick(day: float, words: Words) -> str:
 def _span(values: Sequence[float]) -> tuple[float, float]:
     known = [value for value in values if value > 0] or [1.0]
     return min(known) / 1.25, max(known) * 1.25
+
+
+def _covers_line(
+    one: Found, best: Sequence[Found], times: tuple[float, float], prices: tuple[float, float]
+) -> bool:
+    """Whether a label at the left edge, below its point, would lie on other points of the line."""
+    height = HEIGHT - TOP - BOTTOM
+    y = log_share(_y(one), *prices)
+    return any(
+        log_share(other.days or 1, *times) < LABELS.width
+        and 0 <= (y - log_share(_y(other), *prices)) * height < BESIDE + LABEL_HEIGHT
+        for other in best
+        if other is not one
+    )
 
 
 def _labelled(

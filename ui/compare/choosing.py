@@ -173,7 +173,6 @@ def _bring(letter: str, words: Words) -> None:
     )
     st.file_uploader(
         words("compare.choose.file"),
-        type="json",
         key=f"compare_file_{letter}",
         max_upload_size=MOST_MIB,
         on_change=_take,

@@ -14,19 +14,8 @@ from ui.units import amount
 from ui.words import Words
 
 COLUMNS: Final = (
-    *(
-        "usd_per_hour",
-        "usd_per_million",
-        "provider",
-        "name",
-        "gpu",
-        "cards",
-        "gib_each",
-        "gib_total",
-        "headroom",
-        "verdict",
-    ),
-    *("usd_per_gpu_hour", "date", "age", "region", "rent", "source"),
+    *("usd_per_hour", "cards", "gpu", "usd_per_million", "headroom", "verdict", "provider", "name"),
+    *("usd_per_gpu_hour", "date", "age", "gib_each", "gib_total", "region", "rent", "source"),
 )
 """Columns of the table in order; their heads are the words `cost.column.<name>`."""
 

@@ -7,6 +7,7 @@ from typing import Final
 from planner.hardware import Gpu, Offer
 from ui.cost.currency import Exchange
 from ui.cost.quotes import PER_GPU, Kind, Quote
+from ui.whole import is_whole
 
 MOST_PER_HOUR: Final = 1_000_000
 MOST_CARDS: Final = 100_000
@@ -37,7 +38,7 @@ def problem_of(own: OwnPrice, offers: Iterable[Offer]) -> str | None:
         return "price"
     if own.gpu_id is None:
         return None if _named(own.name, offers) else "no_card"
-    if own.cards is None or not 1 <= own.cards <= MOST_CARDS:
+    if not is_whole(own.cards) or not 1 <= (own.cards or 0) <= MOST_CARDS:
         return "cards"
     return None
 

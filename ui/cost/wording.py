@@ -129,9 +129,10 @@ def _allowance(spot: Spot | None, words: Words) -> str:
 
 
 def duration(days: float, words: Words) -> str:
-    """Days with one decimal, hours below two days, minutes below two hours."""
+    """Days with one decimal, hours below two days, minutes below two hours: whole ones from an hour on."""
     if days < MOST_MINUTES_DAYS:
-        return words("cost.run.minutes", n=f"{days * 24 * 60:.1f}")
+        minutes = days * 24 * 60
+        return words("cost.run.minutes", n=f"{minutes:.{1 if minutes < 60 else 0}f}")
     if days < MOST_HOURS_DAYS:
         return words("cost.run.hours", n=f"{days * 24:.1f}")
     return words("cost.run.days", n=f"{days:,.1f}")

@@ -36,17 +36,18 @@ def signs_html(found: Diagnosis, plan: Plan, words: Words) -> Safe | None:
 
 
 def checklist_html(plan: Plan, words: Words) -> Safe:
-    """The checklist: what it asks, what the plan says, what the opened report says."""
+    """The checklist: what it asks, what the plan says, and what the opened report says where one is open."""
     report = actions.opened()
     items = checklist(plan, tables(), None if report is None else _ticks(report))
-    head = [words(f"diagnose.check_head.{name}") for name in ("item", "plan", "here", "measured")]
+    shown = ("item", "plan", "here") if report is None else ("item", "plan", "here", "measured")
+    head = [words(f"diagnose.check_head.{name}") for name in shown]
     rows = [
         [
             words(f"diagnose.check.{item.code}.item"),
             _tag(item.planned, words),
             _here(item, words),
             _tag(item.measured, words),
-        ]
+        ][: len(shown)]
         for item in items
     ]
     return parts.table(head, rows, name=words("diagnose.check_title"), left=(1, 3), wide=(0, 2), stacked=True)

@@ -16,6 +16,7 @@ from ui.kept_runs import Stamp, stamp
 from ui.language import current_words
 from ui.numbers import DASH, gib1, signed_gib, whole
 from ui.state import edit
+from ui.whole import FORMAT
 from ui.words import Safe, Words
 
 REMEMBERED: Final = 32
@@ -65,12 +66,13 @@ def _range(document: Document, found: Elastic, words: Words) -> None:
     with st.container(horizontal=True, gap="small"):
         for name, value in (("min_data", low), ("max_data", high)):
             key = f"elastic_{name}"
-            st.session_state[key] = int(get(document, f"elastic.{name}", value))
+            st.session_state[key] = float(get(document, f"elastic.{name}", value))
             st.number_input(
                 words(f"elastic.{name}"),
-                min_value=1,
-                max_value=MOST_WORKERS,
-                step=1,
+                min_value=1.0,
+                max_value=float(MOST_WORKERS),
+                step=1.0,
+                format=FORMAT,
                 key=key,
                 on_change=_keep,
                 args=(low, high),
@@ -81,7 +83,7 @@ def _range(document: Document, found: Elastic, words: Words) -> None:
 def _keep(low: int, high: int) -> None:
     """The typed range in order, whichever end was typed."""
     ends = [st.session_state.get("elastic_min_data", low), st.session_state.get("elastic_max_data", high)]
-    first, last = sorted(int(end) for end in ends)
+    first, last = sorted(round(end) for end in ends)
     edit(lambda old: put(old, "elastic", {"min_data": first, "max_data": last}))
     st.session_state[_EDITED] = True
 

@@ -13,6 +13,7 @@ from ui.inputs.own_card import OWN, begun, draw_own_card
 from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.numbers import gib_as_typed
 from ui.state import bind, edit
+from ui.whole import FORMAT, shown, typed
 
 GENERIC: Final = "generic"
 UNKNOWN: Final = "unknown"
@@ -47,8 +48,7 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
     if kind not in options:
         options.insert(0, kind)
     place = words("hardware.row", n=index + 1)
-    given = desk.get(f"{path}.count", 1)
-    count = given if isinstance(given, int) else 1
+    count = shown(desk.get(f"{path}.count", 1))
     with st.container(
         key=f"gpurow_{index}", horizontal=True, wrap=False, vertical_alignment="bottom", gap="xsmall"
     ):
@@ -65,10 +65,11 @@ def _row(desk: Desk, index: int, *, last: bool) -> None:
         )
         st.number_input(
             words("field.device.count") if index == 0 else words("hardware.count_of", row=place),
-            step=1,
+            step=1.0,
+            format=FORMAT,
             label_visibility=visible,
             width=64,
-            key=bind(f"{path}.count", count, _count_writer(index)),
+            key=bind(f"{path}.count", 1.0 if count is None else count, _count_writer(index)),
         )
         with st.popover(
             words("hardware.more_of", row=place),
@@ -105,7 +106,7 @@ def _more(desk: Desk, index: int, *, last: bool) -> None:
         ("free_bytes", words("hardware.all_free")),
     ):
         given = desk.get(f"{path}.{name}")
-        shown = gib(given) if isinstance(given, int) and not isinstance(given, bool) else None
+        size = gib(given) if isinstance(given, int) and not isinstance(given, bool) else None
         st.number_input(
             words(f"field.device.{name}"),
             value=None,
@@ -113,7 +114,7 @@ def _more(desk: Desk, index: int, *, last: bool) -> None:
             format="%.2f",
             placeholder=placeholder,
             help=words(f"hardware.{name}_help"),
-            key=bind(f"{path}.{name}", shown, _bytes_writer(index, name)),
+            key=bind(f"{path}.{name}", size, _bytes_writer(index, name)),
         )
     if not last:
         st.button(
@@ -149,7 +150,7 @@ def _gpu_writer(index: int, own_name: str) -> Any:
 
 def _count_writer(index: int) -> Any:
     def write(document: Document, value: Any) -> Document:
-        return document if value is None else _in_row(document, index, count=value)
+        return document if value is None else _in_row(document, index, count=typed(value))
 
     return write
 

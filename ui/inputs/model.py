@@ -6,6 +6,7 @@ from typing import Any, Final
 import streamlit as st
 
 from planner.issues import Issue
+from ui.bring import POPOVER_PX
 from ui.catalog import model_labels
 from ui.counts import short_count
 from ui.document import Document, put
@@ -46,6 +47,7 @@ def draw(desk: Desk) -> None:
     with (
         st.container(key="quiet_config"),
         st.popover(words("model.bring"), type="tertiary", key="config_popover"),
+        st.container(width=POPOVER_PX),
     ):
         _bring(desk)
     draw_beforehand(desk)
@@ -54,7 +56,7 @@ def draw(desk: Desk) -> None:
 def _bring(desk: Desk) -> None:
     words = desk.words
     checkpoint.draw(desk)
-    with st.container(key="mono_config", width=420):
+    with st.container(key="mono_config"):
         st.text_area(
             words("model.paste"),
             key="config_text",
@@ -62,9 +64,7 @@ def _bring(desk: Desk) -> None:
             placeholder=words("model.paste_example"),
             on_change=lambda: _take(st.session_state["config_text"]),
         )
-    st.file_uploader(
-        words("model.upload"), type="json", key="config_file", on_change=_take_file, max_upload_size=MOST_MIB
-    )
+    st.file_uploader(words("model.upload"), key="config_file", on_change=_take_file, max_upload_size=MOST_MIB)
     issues: tuple[Issue, ...] = st.session_state.get(ISSUES, ())
     for issue in issues:
         desk.say(issue)

@@ -13,6 +13,7 @@ from ui.inputs.desk import Desk
 from ui.numbers import whole
 from ui.pictures import FIRST_SIDE, side_of, size_path, tokens_of
 from ui.state import bind
+from ui.whole import FORMAT, shown, typed
 
 
 def draw_size(desk: Desk, latents: Latents) -> None:
@@ -22,12 +23,13 @@ def draw_size(desk: Desk, latents: Latents) -> None:
     tokens = current if isinstance(current, int) else tokens_of(latents, FIRST_SIDE)
 
     def write(document: Document, side: Any) -> Document:
-        return document if side is None else put(document, path, tokens_of(latents, int(side)))
+        return document if side is None else put(document, path, tokens_of(latents, round(side)))
 
     st.number_input(
         words("pictures.side"),
-        step=latents.pixels_per_token,
-        key=bind("picture_side", side_of(latents, tokens), write),
+        step=float(latents.pixels_per_token),
+        format=FORMAT,
+        key=bind("picture_side", float(side_of(latents, tokens)), write),
         help=words("pictures.side_help", pixels=latents.pixels_per_token),
     )
 
@@ -35,17 +37,17 @@ def draw_size(desk: Desk, latents: Latents) -> None:
 def draw_number(desk: Desk) -> None:
     """Pictures that are made at once."""
     path = "workload.concurrency"
-    current = desk.get(path)
 
     def write(document: Document, value: Any) -> Document:
-        return put(document, path, value)
+        return put(document, path, typed(value))
 
     st.number_input(
         desk.words("pictures.at_once"),
         value=None,
-        step=1,
+        step=1.0,
+        format=FORMAT,
         placeholder="1",
-        key=bind("pictures_at_once", current if isinstance(current, int) else None, write),
+        key=bind("pictures_at_once", shown(desk.get(path)), write),
     )
 
 

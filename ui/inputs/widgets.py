@@ -12,6 +12,7 @@ import streamlit as st
 from ui.document import Document, put
 from ui.inputs.desk import Desk
 from ui.state import Writer, bind
+from ui.whole import FORMAT, shown, typed
 
 RUNTIME_DEFAULT: Final = "default"
 
@@ -27,41 +28,45 @@ def number(desk: Desk, path: str, *, default: int, step: int = 1) -> None:
     """
 
     def write(document: Document, value: Any) -> Document:
-        return document if value is None else put(document, path, value)
+        return document if value is None else put(document, path, typed(value))
 
-    shown = _whole(desk.get(path, default))
-    shown = default if shown is None else shown
+    current = shown(desk.get(path, default))
     st.number_input(
         desk.words(f"field.{path}.label"),
-        step=step,
-        key=bind(path, shown, write),
+        step=float(step),
+        format=FORMAT,
+        key=bind(path, float(default) if current is None else current, write),
         help=_help(desk, path),
     )
 
 
 def optional_number(desk: Desk, path: str, *, placeholder: str, step: int = 1) -> None:
     """A whole number that may be left empty; then the placeholder says what holds."""
-    shown = _whole(desk.get(path))
+
+    def write(document: Document, value: Any) -> Document:
+        return put(document, path, typed(value))
+
     st.number_input(
         desk.words(f"field.{path}.label"),
         value=None,
-        step=step,
+        step=float(step),
+        format=FORMAT,
         placeholder=placeholder,
-        key=bind(path, shown, writer(path)),
+        key=bind(path, shown(desk.get(path)), write),
         help=_help(desk, path),
     )
 
 
 def optional_fraction(desk: Desk, path: str, *, placeholder: str) -> None:
     """A share of one that may be left empty."""
-    shown = desk.get(path)
+    share = desk.get(path)
     st.number_input(
         desk.words(f"field.{path}.label"),
         value=None,
         step=0.01,
         format="%.2f",
         placeholder=placeholder,
-        key=bind(path, float(shown) if isinstance(shown, int | float) else None, writer(path)),
+        key=bind(path, float(share) if isinstance(share, int | float) else None, writer(path)),
         help=_help(desk, path),
     )
 
@@ -96,12 +101,12 @@ def choice(desk: Desk, path: str, options: Sequence[str], *, group: str, default
     def write(document: Document, value: Any) -> Document:
         return put(document, path, None if value == RUNTIME_DEFAULT else value)
 
-    shown = current if isinstance(current, str) else RUNTIME_DEFAULT
+    chosen = current if isinstance(current, str) else RUNTIME_DEFAULT
     st.selectbox(
         words(f"field.{path}.label"),
         listed,
         format_func=name,
-        key=bind(path, shown, write, listed),
+        key=bind(path, chosen, write, listed),
         help=_help(desk, path),
     )
 
@@ -112,8 +117,8 @@ def flag(desk: Desk, path: str) -> None:
     def write(document: Document, value: Any) -> Document:
         return put(document, path, True if value else None)
 
-    shown = bool(desk.get(path, False))
-    st.toggle(desk.words(f"field.{path}.label"), key=bind(path, shown, write), help=_help(desk, path))
+    on = bool(desk.get(path, False))
+    st.toggle(desk.words(f"field.{path}.label"), key=bind(path, on, write), help=_help(desk, path))
 
 
 def text(desk: Desk, path: str, *, placeholder: str) -> None:
@@ -122,12 +127,12 @@ def text(desk: Desk, path: str, *, placeholder: str) -> None:
     def write(document: Document, value: Any) -> Document:
         return put(document, path, value or None)
 
-    shown = desk.get(path)
+    current = desk.get(path)
     st.text_input(
         desk.words(f"field.{path}.label"),
         placeholder=placeholder,
         max_chars=200,
-        key=bind(path, shown if isinstance(shown, str) else "", write),
+        key=bind(path, current if isinstance(current, str) else "", write),
     )
 
 
@@ -144,10 +149,6 @@ def worded(desk: Desk, group: str, option: str) -> str:
     """An id in words; an id that has none (a value only a link or a file can bring) as it is."""
     key = f"{group}.{option}"
     return desk.words(key) if desk.words.has(key) else option
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _help(desk: Desk, path: str) -> str | None:

@@ -50,6 +50,13 @@ def keep(name: str) -> None:
     kept[name] = st.session_state[name]
 
 
+def keep_whole(name: str) -> None:
+    """Keep a count, rounded; the field shows what is kept."""
+    if st.session_state[name] is not None:
+        st.session_state[name] = float(round(st.session_state[name]))
+    keep(name)
+
+
 def options(spot: Spot) -> Options:
     """How to measure, as set on the page."""
     limit = None

@@ -72,7 +72,6 @@ def draw_kept(words: Words) -> None:
             )
         st.file_uploader(
             words("measure.kept.upload"),
-            type="json",
             key=_upload_key(),
             on_change=_take_in,
             max_upload_size=MOST_BYTES // MIB,

@@ -19,6 +19,7 @@ from ui.measure.states import ENDED_WITHOUT_RESULT, SMALLER_HELPS, State
 from ui.measure.use_machine import draw_use_machine, draw_why_not
 from ui.measure.view import View
 from ui.numbers import DASH, TIMES, gib1, whole
+from ui.whole import FORMAT
 from ui.words import Safe, Words
 
 USE: Final = "measure_use"
@@ -167,14 +168,15 @@ def _where(here: Here, spot: Spot, words: Words) -> None:
 
 
 def _number(key: str, name: str, first: int, most: int, words: Words) -> None:
-    st.session_state.setdefault(key, actions.setting(key, first))
+    st.session_state.setdefault(key, float(actions.setting(key, first)))
     st.number_input(
         words(f"measure.start.{name}"),
-        min_value=1,
-        max_value=most,
-        step=1,
+        min_value=1.0,
+        max_value=float(most),
+        step=1.0,
+        format=FORMAT,
         key=key,
-        on_change=actions.keep,
+        on_change=actions.keep_whole,
         args=(key,),
     )
 

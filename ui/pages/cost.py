@@ -28,6 +28,7 @@ from ui.numbers import DASH, gib1, whole
 from ui.pages.cost_own import draw_own_prices, own_quotes
 from ui.pages.frame import Frame, begin, plot
 from ui.pages.head import draw_unanswered, draw_verdict
+from ui.widths import column_width
 from ui.words import Safe, Words, escaped
 
 MOST_SHORT: Final = 7
@@ -35,12 +36,9 @@ ROW_HEIGHT: Final = 32
 MOST_ROWS_SEEN: Final = 14
 ANY_AGE: Final = "any_age"
 AGES: Final = (ANY_AGE, Freshness.RECENT.value, Freshness.YEAR.value)
-WIDTHS: Final[dict[str, Any]] = {
+WIDTHS: Final[dict[str, int]] = {
     "usd_per_hour": 76,
     "usd_per_million": 84,
-    "provider": 122,
-    "name": 140,
-    "gpu": 138,
     "cards": 56,
     "gib_each": 70,
     "gib_total": 72,
@@ -48,9 +46,6 @@ WIDTHS: Final[dict[str, Any]] = {
     "verdict": 66,
     "usd_per_gpu_hour": 74,
     "date": 84,
-    "age": 96,
-    "rent": "large",
-    "source": "large",
 }
 FORMATS: Final = {
     "usd_per_hour": "$%.2f",
@@ -90,7 +85,7 @@ def draw() -> None:
         with st.expander(words("cost.refresh.title"), key="refresh"):
             draw_refresh(words)
         with st.container(key="split2"):
-            with st.container(gap="xsmall"):
+            with st.container(key="buying", gap="xsmall"):
                 _buy(plan, today, words)
             with st.container(gap="xsmall"):
                 _left_out(of_kind, words)
@@ -166,15 +161,16 @@ def _list(rows: tuple[Row, ...], all_rows: tuple[Row, ...], kind: Kind, today: d
     if not shown:
         st.html(f'<div class="empty">{words.html("cost.list.none")}</div>')
         return
+    columns = listing.columns(shown, today, words)
     st.dataframe(
-        listing.columns(shown, today, words),
+        columns,
         hide_index=True,
         row_height=ROW_HEIGHT,
         height=ROW_HEIGHT * (min(len(shown), MOST_ROWS_SEEN) + 1) + 3,
         key="cost_offers",
         alt=words("cost.list.alt", n=len(shown)),
         placeholder=DASH,
-        column_config={name: _column(name, words) for name in listing.COLUMNS},
+        column_config={name: _column(name, cells, words) for name, cells in columns.items()},
     )
     st.download_button(
         words("cost.list.csv"),
@@ -199,13 +195,14 @@ def _own(plan: Plan, document: Document, kind: Kind, words: Words) -> None:
         draw_own_prices(plan, document, words)
 
 
-def _column(name: str, words: Words) -> Any:
+def _column(name: str, cells: list[Any], words: Words) -> Any:
     label = words(f"cost.column.{name}")
     key = f"cost.column_help.{name}"
     help_text = words(key) if words.has(key) else None
     if name in FORMATS:
         return st.column_config.NumberColumn(label, help=help_text, format=FORMATS[name], width=WIDTHS[name])
-    return st.column_config.TextColumn(label, help=help_text, width=WIDTHS.get(name))
+    width = WIDTHS.get(name) or column_width(label, cells)
+    return st.column_config.TextColumn(label, help=help_text, width=width)
 
 
 def _filters(rows: tuple[Row, ...], words: Words) -> Filter:

@@ -13,6 +13,7 @@ from ui.cost.own import OwnPrice, own_quote, problem_of
 from ui.cost.quotes import Quote
 from ui.document import Document
 from ui.numbers import DASH, as_typed
+from ui.whole import FORMAT, shown, typed
 from ui.words import Words
 
 _PRICES: Final = "cost_own_prices"
@@ -91,10 +92,11 @@ def _line(line: int, position: int, own: OwnPrice, document: Document, words: Wo
         st.number_input(
             label("cards"),
             value=None,
-            step=1,
+            step=1.0,
+            format=FORMAT,
             label_visibility=visible,
             width=110,
-            **_bound(line, "cards", own.cards),
+            **_bound(line, "cards", shown(own.cards)),
         )
         st.number_input(
             label("per_hour"),
@@ -126,6 +128,8 @@ def _take(line: int, field: str) -> None:
     value = st.session_state[f"own_{line}_{field}"]
     if field == "gpu_id":
         value = value or None
+    elif field == "cards":
+        value = typed(value)
     prices = own_prices()
     if line in prices:
         prices[line] = replace(prices[line], **{field: value})

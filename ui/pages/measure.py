@@ -1,11 +1,15 @@
 """The Measure page: runs a real step on this machine and lays what was measured beside the prediction."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from planner.issues import Severity
 from planner.plan_types import Plan
+from profiler.plan_request import prepare
 from profiler.report import Report
 from ui import parts, verdict
+from ui.answers import answer
 from ui.document import Document
 from ui.issue_words import issue_html
 from ui.measure import actions, machine, wording
@@ -100,13 +104,17 @@ def _without_result(frame: Frame, view: View) -> None:
         draw_live(view.run, mine=view.mine)
         st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
         return
-    st.html(parts.strip(wording.before_strip(view, actions.options(view.spot).steps, words)))
+    ran = _copy_that_ran(view)
+    st.html(parts.strip(wording.before_strip(ran or view, actions.options(view.spot).steps, words)))
+    if ran is not None:
+        said = words.html("measure.report.small", scenario=verdict.scenario_sentence(ran.plan, words))
+        st.html(parts.note("", said))
     if view.state in ENDED_WITHOUT_RESULT:
         _last_words(view, words)
     _somebody_elses(view, words)
     with st.container(key="split"):
         with st.container(gap="xsmall", key="measure_what"):
-            draw_what(view, words)
+            draw_what(ran or view, words)
             draw_machine(view.here, words)
         with st.container(gap="xsmall", key="measure_do"):
             draw_do(view, copy, words)
@@ -114,6 +122,18 @@ def _without_result(frame: Frame, view: View) -> None:
     _foot_row(words)
     draw_kept(words)
     st.html(f'<div class="foot">{words.html("measure.foot.before")}</div>')
+
+
+def _copy_that_ran(view: View) -> View | None:
+    """The look at the small copy whose measurement ended without a result; None for none."""
+    run = view.run
+    if run is None or view.state not in ENDED_WITHOUT_RESULT or not run.is_copy_of(view.document):
+        return None
+    plan = answer(run.document).plan
+    if plan is None:
+        return None
+    prepared = prepare(plan, view.spot.kind, view.spot.free_bytes)
+    return replace(view, document=run.document, plan=plan, prepared=prepared)
 
 
 def _last_words(view: View, words: Words) -> None:
@@ -289,7 +309,6 @@ def _open_report(words: Words) -> None:
     mib = actions.most_mib()
     st.file_uploader(
         words("measure.report.upload", mib=mib),
-        type="json",
         key=actions.upload_key(),
         on_change=actions.take_upload,
         max_upload_size=mib,

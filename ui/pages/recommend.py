@@ -30,12 +30,13 @@ from ui.pages.recommend_rows import (
 from ui.pages.recommend_serving import draw_serving
 from ui.recommend import listing, wording
 from ui.recommend.ask import Ask, Reply, reply
+from ui.widths import MOST_PX, column_width
 from ui.words import Safe, Words
 
-WIDTHS: Final[dict[str, Any]] = {
-    "usd": 76, "usd_from": 76, "usd_to": 76, "days": 66, "days_from": 66, "days_to": 66, "cards": 56,
-    "gpu": 138, "provider": 122, "rent": 170, "plan": 330, "tokens_per_s": 84, "peak": 74, "usable": 74,
-    "usd_per_hour": 76, "region": 110, "date": 84,
+PLAN_PX: Final = 330
+WIDTHS: Final[dict[str, int]] = {
+    "usd": 76, "usd_from": 76, "usd_to": 76, "days": 66, "days_from": 74, "days_to": 74, "cards": 56,
+    "tokens_per_s": 84, "peak": 74, "usable": 74, "usd_per_hour": 76, "date": 84,
 }  # fmt: skip
 FORMATS: Final = {
     "usd": "$%.0f", "usd_from": "$%.0f", "usd_to": "$%.0f", "days": "%.2f", "days_from": "%.2f",
@@ -73,15 +74,16 @@ def _answered(frame: Frame, plan: Plan, today: date) -> None:
 def _body(found: Reply, ask: Ask, words: Words) -> None:
     result = found.result
     with st.container(key="split"):
-        with st.container(key="pareto", gap="xsmall"):
-            _chart(result, words)
-        with st.container(key="bestplans", gap="xsmall"):
-            _plans(result, words)
-    with st.container(key="split2"):
-        with st.container(key="rejected", gap="xsmall"):
-            _rejected(found, words)
-        with st.container(key="others", gap="xsmall"):
-            _others(result, words)
+        with st.container(key="recleft", gap="small"):
+            with st.container(key="pareto", gap="xsmall"):
+                _chart(result, words)
+            with st.container(key="rejected", gap="xsmall"):
+                _rejected(found, words)
+        with st.container(key="recright", gap="small"):
+            with st.container(key="bestplans", gap="xsmall"):
+                _plans(result, words)
+            with st.container(key="others", gap="xsmall"):
+                _others(result, words)
     _tree(result, words)
     _list(result, words)
     _unknown(result, words)
@@ -158,11 +160,12 @@ def _list(result: SearchResult, words: Words) -> None:
         return
     found = result.found
     st.html(parts.section(words.count("recommend.list.title", len(found)), words("recommend.list.note")))
+    columns = listing.columns(found, words)
     event = draw_list(
-        listing.columns(found, words),
+        columns,
         len(found),
         "rec_plans",
-        {name: _column(name, words) for name in listing.COLUMNS},
+        {name: _column(name, cells, words) for name, cells in columns.items()},
         words,
         on_select="rerun",
         selection_mode="single-row",
@@ -185,11 +188,12 @@ def _list(result: SearchResult, words: Words) -> None:
     )
 
 
-def _column(name: str, words: Words) -> Any:
+def _column(name: str, cells: list[Any], words: Words) -> Any:
     label = words(f"recommend.column.{name}")
     if name in FORMATS:
         return st.column_config.NumberColumn(label, format=FORMATS[name], width=WIDTHS[name])
-    return st.column_config.TextColumn(label, width=WIDTHS[name])
+    width = WIDTHS.get(name) or column_width(label, cells, PLAN_PX if name == "plan" else MOST_PX)
+    return st.column_config.TextColumn(label, width=width)
 
 
 def _unknown(result: SearchResult, words: Words) -> None:

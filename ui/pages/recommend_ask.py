@@ -19,6 +19,7 @@ from ui.document import Document
 from ui.numbers import as_typed, whole
 from ui.recommend.ask import Ask, Kind, cards_of
 from ui.recommend.serving import FORMATS, ServingAsk
+from ui.whole import FORMAT, is_whole
 from ui.words import Safe, Words
 
 Asked = TypeVar("Asked")
@@ -56,6 +57,16 @@ class Checks:
             return
         ends = {"low": f"{low:,g}", "high": "" if high is None else whole(round(high))}
         allowed = self.words(f"recommend.ask.{'from' if high is None else 'between'}", **ends)
+        self.wrong.append(
+            self.words.html("recommend.ask.wrong", field=label, given=as_typed(given), allowed=allowed)
+        )
+
+    def whole(self, label: str, given: float | None, low: int, high: int) -> None:
+        """A count that has to lie between two ends and be whole."""
+        if given is None or is_whole(given):
+            self.number(label, given, low, high)
+            return
+        allowed = self.words("recommend.ask.whole", low=whole(low), high=whole(high))
         self.wrong.append(
             self.words.html("recommend.ask.wrong", field=label, given=as_typed(given), allowed=allowed)
         )
@@ -137,7 +148,7 @@ def draw_ask(document: Document, plan: Plan, words: Words) -> tuple[Ask, bool]:
 
 def _usable(given: float | None, default: int, most: int) -> int:
     """A whole number from 1 up to the most; the default for any other."""
-    return int(given) if given is not None and 1 <= given <= most else default
+    return int(given) if given is not None and is_whole(given) and 1 <= given <= most else default
 
 
 def _kind(words: Words) -> Kind:
@@ -216,14 +227,15 @@ def _sequences(scenario: Scenario, checks: Checks) -> int:
     start = min(own or SEQUENCES, MOST_SEQUENCES)
     found = st.number_input(
         words("recommend.ask.sequences" if own else "recommend.ask.sequences_assumed"),
-        value=start,
-        step=1,
+        value=float(start),
+        step=1.0,
+        format=FORMAT,
         key=f"rec_sequences_{start}{'' if own else '_assumed'}",
         help=words("recommend.ask.sequences_help", n=whole(SEQUENCES)),
         width=130,
         persist_state="session",
     )
-    checks.number(words("recommend.ask.sequences"), found, 1, MOST_SEQUENCES)
+    checks.whole(words("recommend.ask.sequences"), found, 1, MOST_SEQUENCES)
     return _usable(found, start, MOST_SEQUENCES)
 
 
@@ -287,11 +299,12 @@ def _owned(gpu_id: str, count: int, labels: dict[str, Any], checks: Checks) -> i
     label = checks.words("recommend.ask.owned", gpu=labels.get(gpu_id, gpu_id))
     found = st.number_input(
         label,
-        value=count,
-        step=1,
+        value=float(count),
+        step=1.0,
+        format=FORMAT,
         key=f"rec_owned_{gpu_id}",
         width=150,
         persist_state="session",
     )
-    checks.number(label, found, 1, MOST_OWNED)
+    checks.whole(label, found, 1, MOST_OWNED)
     return _usable(found, count, MOST_OWNED)

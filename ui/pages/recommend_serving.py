@@ -22,6 +22,7 @@ from ui.pages.recommend_rows import (
     section_of,
 )
 from ui.recommend import serving
+from ui.widths import column_width
 from ui.words import Safe, Words
 
 FORMATS: Final = {
@@ -92,13 +93,14 @@ def _list(result: ServingResult, words: Words) -> None:
         return
     title = words.count("recommend.serving.list", len(result.found))
     st.html(parts.section(title, words("recommend.serving.list_note")))
-    config = {name: _column(name, words) for name in serving.COLUMNS}
-    draw_list(serving.columns(result.found, words), len(result.found), "rec_servers", config, words)
+    columns = serving.columns(result.found, words)
+    config = {name: _column(name, cells, words) for name, cells in columns.items()}
+    draw_list(columns, len(result.found), "rec_servers", config, words)
 
 
-def _column(name: str, words: Words) -> Any:
+def _column(name: str, cells: list[Any], words: Words) -> Any:
     own = f"recommend.serving.column.{name}"
     label = words(own) if words.has(own) else words(f"recommend.column.{name}")
     if name in FORMATS:
-        return st.column_config.NumberColumn(label, format=FORMATS[name], width="small")
-    return st.column_config.TextColumn(label)
+        return st.column_config.NumberColumn(label, format=FORMATS[name], width=column_width(label, ()))
+    return st.column_config.TextColumn(label, width=column_width(label, cells))

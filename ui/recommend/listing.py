@@ -12,8 +12,8 @@ from ui.units import amount
 from ui.words import Words
 
 COLUMNS: Final = (
-    *("usd", "usd_from", "usd_to", "days", "days_from", "days_to", "cards", "gpu", "provider", "rent"),
-    *("plan", "tokens_per_s", "peak", "usable", "usd_per_hour", "region", "date"),
+    *("usd", "cards", "gpu", "days", "provider", "plan", "rent", "usd_from", "usd_to", "days_from"),
+    *("days_to", "tokens_per_s", "peak", "usable", "usd_per_hour", "region", "date"),
 )
 """Columns of the table in order; their heads are the words `recommend.column.<name>`."""
 

@@ -25,7 +25,7 @@ from ui.words import Safe, Words, escaped
 FORMATS: Final = ("fp8", "awq4", "int8", "bf16")
 """Formats of weights that can stand in for the question's own."""
 COLUMNS: Final = (
-    *("usd_per_hour", "usd_per_million", "tokens_per_s", "tpot", "ttft", "concurrency", "cards", "gpu"),
+    *("usd_per_hour", "cards", "gpu", "usd_per_million", "tokens_per_s", "tpot", "ttft", "concurrency"),
     *("weights", "provider", "rent", "peak", "usable", "region", "date"),
 )
 MS: Final = 1000

@@ -6,6 +6,7 @@ import streamlit as st
 
 from ui.document import get, put
 from ui.state import document, edit
+from ui.whole import FORMAT, shown, typed
 from ui.words import Words
 
 _OWN: Final = "requests_own"
@@ -32,9 +33,8 @@ def own(name: str, default: Any = None) -> Any:
 
 def whole_of(words: Words, path: str, default: int, *, step: int = 1) -> int:
     """A whole number of the scenario; the default where it has none."""
-    found = get(document(), path)
-    value = found if isinstance(found, int) and not isinstance(found, bool) else default
-    return int(_scenario_number(words, path, value, step, "%d"))
+    found = shown(get(document(), path))
+    return int(_scenario_number(words, path, default if found is None else found, step, FORMAT))
 
 
 def real_of(words: Words, path: str, default: float, *, step: float = 0.1, format_: str = "%.2f") -> float:
@@ -87,15 +87,15 @@ def own_choice(words: Words, name: str, options: tuple[str, ...]) -> str:
 
 def _scenario_number(words: Words, path: str, value: float, step: float, format_: str) -> float:
     key = f"requests_doc_{path}"
-    st.session_state[key] = value
+    st.session_state[key] = float(value)
 
     def keep() -> None:
         if st.session_state[key] is not None:
-            write(path, st.session_state[key])
+            write(path, typed(st.session_state[key]) if format_ == FORMAT else st.session_state[key])
 
     st.number_input(
         words(f"requests.field.{path.rpartition('.')[2]}"),
-        step=step,
+        step=float(step),
         format=format_,
         key=key,
         on_change=keep,

@@ -20,7 +20,7 @@ from ui.buy.columns import columns
 from ui.buy.listing import build_csv
 from ui.buy.money import Terms
 from ui.buy.wording import headline as headline_of
-from ui.buy.wording import table_head, table_rows, trouble
+from ui.buy.wording import table_head, table_rows, trouble, why
 from ui.charts import buy_use
 from ui.charts.buy_lines import Line, alternative, buy_lines
 from ui.charts.buy_use import Curve
@@ -96,14 +96,11 @@ def _bought(gpu_id: str, count: int, price: float | None = None) -> Build:
 
 
 @pytest.mark.parametrize(
-    ("price", "owned", "head"),
-    [
-        (None, "least, cards alone", "priced alone beside whole machines"),
-        (1000.0, "best", " a million"),
-    ],
+    ("price", "owned", "told"),
+    [(None, "least, cards alone", True), (1000.0, "best", False)],
 )
 def test_cards_alone_are_not_called_best_beside_a_whole_machine(
-    price: float | None, owned: str, head: str
+    price: float | None, owned: str, *, told: bool
 ) -> None:
     """Four workstation cards are cheaper than a server, but without a machine; with a typed price they are like it."""
     cards = replace(_bought("rtx-pro-6000-blackwell-workstation-96gb", 4, price), power_w=price)
@@ -116,7 +113,8 @@ def test_cards_alone_are_not_called_best_beside_a_whole_machine(
     assert ("cards alone" in rows["Power and hosting, a month"][0]) == (price is None)
     assert "cards alone" not in bought[1]
     assert (">best<" in prices[0]) == (price is not None)
-    assert headline_of(found, WORDS, "cost", "USD").endswith(head)
+    assert headline_of(found, WORDS, "cost", "USD").endswith(" a million")
+    assert ("price is that of the cards alone" in why(found, 0.6, WORDS, "cost")) == told
 
 
 def test_the_longest_sequence_says_at_how_many() -> None:
@@ -136,9 +134,9 @@ def test_the_longest_sequence_says_at_how_many() -> None:
     [
         ({"price": -5.0}, "Price: \u22125; allowed: 0 to 1,000,000,000,000."),
         ({"price": 1e30}, "Price: 1e+30; allowed: 0 to 1,000,000,000,000."),
-        ({"count": 0}, "Count: 0; allowed: 1 to 100,000."),
-        ({"count": None}, "Count: empty; allowed: 1 to 100,000."),
-        ({"count": 100_001}, "Count: 100,001; allowed: 1 to 100,000."),
+        ({"count": 0}, "Count: 0; allowed: a whole number from 1 to 100,000."),
+        ({"count": None}, "Count: empty; allowed: a whole number from 1 to 100,000."),
+        ({"count": 100_001}, "Count: 100,001; allowed: a whole number from 1 to 100,000."),
         ({"gpu_id": "gone"}, "Cards: gone; not in the table."),
     ],
 )
