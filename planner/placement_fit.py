@@ -17,7 +17,7 @@ from planner.memory.serving_entry import PHASES
 from planner.memory.serving_llama import llama_entries
 from planner.model.spec import ModelSpec
 from planner.placement import Share, expand_devices, place
-from planner.placement_llama_cpp import LLAMA_FAMILY, place_layers
+from planner.placement_llama_cpp import LLAMA_FAMILY, alike, place_layers
 from planner.resolve import apply
 from planner.runtimes.profile import Value
 from planner.scenario import Scenario
@@ -120,8 +120,8 @@ def _most(limit: int, fits: Callable[[int], bool]) -> int:
 def _fits(changes: Changes, scenario: Scenario, model: ModelSpec, tables: Tables) -> bool:
     """Whether every device holds its part with some settings; a device of unknown size holds anything."""
     tried = apply(scenario, changes) if changes else scenario
-    shares = place_layers(tried, model, tables)
-    return all(_device_fits(share, tried, model, tables) for share in shares)
+    shares = {alike(share, tried): share for share in place_layers(tried, model, tables)}
+    return all(_device_fits(share, tried, model, tables) for share in shares.values())
 
 
 def _device_fits(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> bool:

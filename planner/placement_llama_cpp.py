@@ -7,7 +7,7 @@ layer.
 """
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from itertools import accumulate
 
 from planner.cards import gpu_of
@@ -71,9 +71,10 @@ def split_weights(scenario: Scenario, gpus: tuple[Gpu, ...], rows: tuple[Device,
 
 
 def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[Share, ...]:
-    """One share per device."""
+    """One share per device with layers, and one for each run of equal devices that get none."""
     rows = expand_devices(scenario)
-    gpus = tuple(gpu_of(row, tables) for row in rows)
+    known = {id(row): gpu_of(row, tables) for row in scenario.hardware.devices}
+    gpus = tuple(known.get(id(row)) or gpu_of(row, tables) for row in rows)
     first = offloaded_from(model.num_layers, scenario)
     held = model.num_layers - first + (1 if output_offloaded(model.num_layers, scenario) else 0)
     points = split_points(split_weights(scenario, gpus, rows))
@@ -82,26 +83,46 @@ def place_layers(scenario: Scenario, model: ModelSpec, tables: Tables) -> tuple[
         owned.setdefault(device_of(position, held, points), []).append(first + position)
     shares = []
     cursor = first
-    for index, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
+    for indices in _groups(rows, owned, apart=bool(scenario.serving.expert_layers)):
+        index = indices[0]
         mine = owned.get(index, [])
-        layers = [layer for layer in mine if layer < model.num_layers]
         start = cursor
-        cursor += len(layers)
+        cursor += sum(layer < model.num_layers for layer in mine)
         shares.append(
             Share(
-                indices=(index,),
-                gpu=gpu,
-                device=row,
+                indices=indices,
+                gpu=gpus[index],
+                device=rows[index],
                 stage=index,
                 num_stages=len(rows),
-                layer_range=(start, start + len(layers)),
-                layers=model.layers[start : start + len(layers)],
-                encoder_layers=model.encoder_layers[start : start + len(layers)],
+                layer_range=(start, cursor),
+                layers=model.layers[start:cursor],
+                encoder_layers=model.encoder_layers[start:cursor],
                 holds_embedding=False,
                 holds_head=model.num_layers in mine,
             )
         )
     return tuple(shares)
+
+
+def _groups(
+    rows: tuple[Device, ...], owned: dict[int, list[int]], *, apart: bool
+) -> Iterator[tuple[int, ...]]:
+    """Devices that hold the same: each by itself, but for neighbours of one row without a layer.
+
+    Args:
+        rows: Every device's row.
+        owned: Layers by device.
+        apart: Whether experts are sent to devices by hand, which may then hold some without any layer.
+    """
+    start = 0
+    while start < len(rows):
+        end = start + 1
+        if start and not apart and start not in owned:
+            while end < len(rows) and rows[end] is rows[start] and end not in owned:
+                end += 1
+        yield tuple(range(start, end))
+        start = end
 
 
 def alike(share: Share, scenario: Scenario) -> Hashable:

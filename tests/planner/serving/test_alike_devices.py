@@ -53,5 +53,18 @@ def test_shared_or_each_by_itself(
 
 def test_many_cards_hold_few_different_things() -> None:
     found = asked(*CASES[0])
-    assert len(found.devices) == 200
+    assert [index for device in found.devices for index in device.indices] == list(range(200))
     assert len({id(device.ledger) for device in found.devices}) < 100
+
+
+@pytest.mark.parametrize(("count", "groups"), [(48, 48), (49, 49), (200, 98), (100_000, 98)])
+def test_devices_without_a_layer_are_one_group_between_those_with_one(count: int, groups: int) -> None:
+    """48 layers and the output layer: 49 devices hold something, the first among them."""
+    found = asked(CASES[0][0], [{"gpu": "rtx-4090-24gb", "count": count}], {})
+    assert sum(len(device.indices) for device in found.devices) == count
+    assert len(found.devices) == groups
+
+
+def test_devices_of_two_kinds_without_a_layer_stay_apart() -> None:
+    found = asked("meta-llama/Llama-3.1-8B", MIXED, {"split_mode": "none"})
+    assert [device.indices for device in found.devices] == [(0,), (1, 2), (3, 4)]
