@@ -38,8 +38,9 @@ def units(step: Step) -> Units:
 
 
 def is_gathered(setup: Setup) -> bool:
-    """Whether parameters are gathered unit by unit."""
-    return setup.parallel.sharding == "fsdp" and setup.shard_weights > 1
+    """Whether parameters come unit by unit: from the other ranks, or from the host where they are kept there."""
+    away = setup.shard_weights > 1 or setup.parallel.offload.parameters != "none"
+    return setup.parallel.sharding == "fsdp" and away
 
 
 FSDP2_RUNTIMES: Final = frozenset({"generic", "torchtitan", "torchtune"})

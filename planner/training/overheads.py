@@ -20,7 +20,7 @@ from planner.training.groups import Group, total
 from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.setup import Setup
 from planner.training.step import Step
-from planner.training.zero import BUFFERS_SINCE, bucket_entry, since
+from planner.training.zero import BUFFERS_SINCE, bucket_entry, is_zero, pinned_for_disk, since
 from planner.units import ceil_div
 
 WORKING = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})
@@ -87,10 +87,13 @@ def _stage_buffers(step: Step) -> Entry:
 
 
 def _zero3(step: Step, tensors: Sequence[Tensor]) -> list[Entry]:
-    """What is gathered: in the forward pass the output matrix comes on top, as what is needed is not held back."""
+    """What comes from other ranks or from the host for its use.
+
+    In the forward pass the output matrix comes on top, as what is needed is not held back.
+    """
     setup, params, e = step.setup, total(tensors), step.setup.compute_bytes
     entries: list[Entry] = []
-    if setup.shard_weights > 1:
+    if setup.shard_weights > 1 or setup.parallel.offload.parameters != "none":
         head = max((tensor.parameter for tensor in tensors), default=0)
         live, most = comm.zero3_live_params(params), comm.zero3_forward_params(params, head)
         forward = f"min(P, {comm.ZERO3_LIVE} + W)*e", {"P": params, "W": head, "e": e}
@@ -225,4 +228,8 @@ def host_need_of(setup: Setup, tensors: Sequence[Tensor], groups: Sequence[Group
         memory += states
     if offload.gradients == "cpu":
         memory += trained * setup.gradient_bytes
+    if is_zero(setup):
+        memory += pinned_for_disk(
+            setup, weights=ceil_div(total(tensors), setup.shard_weights), stepped=trained
+        )
     return HostNeed(memory_bytes=memory, nvme_bytes=nvme)

@@ -175,7 +175,8 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     compute = max(2, dtype_bytes(precision.compute, 2))
     cast = casts_module(scenario)
     param = compute if cast else dtype_bytes(precision.parameters, compute)
-    gathered = parallel.sharding == "fsdp" and share.shard > 1
+    away = share.shard > 1 or parallel.offload.parameters != "none"
+    gathered = parallel.sharding == "fsdp" and away
     autocast = bool(precision.autocast) and not cast and not (gathered and param > compute)
     train = dtype_bytes(adapter.dtype, param) if adapter and not cast else param
     gradient = dtype_bytes(precision.gradients, train)
