@@ -2,10 +2,11 @@
 
 import datetime as dt
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from profiler.documents import MeasuredPhase, Options, Remark
+from profiler.events import PhasePeak
 from profiler.job_types import Snapshot
 from profiler.report import DeviceReadings, Environment, PhaseFigures, Report, StepTime
 
@@ -28,17 +29,6 @@ def partial_report(
     """
     if not seen.peaks or seen.started is None:
         return None
-    fullest: dict[MeasuredPhase, PhaseFigures] = {}
-    times: dict[MeasuredPhase, list[float]] = {}
-    for peak in seen.peaks:
-        times.setdefault(peak.phase, []).append(peak.time_s)
-        known = fullest.get(peak.phase)
-        if known is None or peak.peak_allocated_bytes > known.peak_allocated_bytes:
-            fullest[peak.phase] = PhaseFigures(
-                phase=peak.phase,
-                peak_allocated_bytes=peak.peak_allocated_bytes,
-                peak_reserved_bytes=peak.peak_reserved_bytes,
-            )
     why = seen.reason.value if seen.reason is not None else ""
     return Report(
         created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -54,10 +44,7 @@ def partial_report(
             system=platform.platform()[:300],
         ),
         outcome="interrupted",
-        phases=tuple(
-            figures.model_copy(update={"time_s": sum(times[phase]) / len(times[phase])})
-            for phase, figures in fullest.items()
-        ),
+        phases=_phases(seen.peaks),
         readings=DeviceReadings(
             peak_bytes=_most(sample.device_used_bytes for sample in seen.samples),
             process_peak_bytes=_most(sample.process_bytes for sample in seen.samples),
@@ -71,6 +58,24 @@ def partial_report(
         ),
         predicted_bytes=predicted_bytes,
         remarks=(Remark(code="job_ended_early", params={"reason": why, "detail": seen.detail[:300]}),),
+    )
+
+
+def _phases(peaks: Iterable[PhasePeak]) -> tuple[PhaseFigures, ...]:
+    """Each phase as it was at its fullest, with the mean of its times."""
+    by_phase: dict[MeasuredPhase, list[PhasePeak]] = {}
+    for peak in peaks:
+        by_phase.setdefault(peak.phase, []).append(peak)
+    return tuple(_figures(phase, seen) for phase, seen in by_phase.items())
+
+
+def _figures(phase: MeasuredPhase, seen: list[PhasePeak]) -> PhaseFigures:
+    fullest = max(seen, key=lambda peak: peak.peak_allocated_bytes)
+    return PhaseFigures(
+        phase=phase,
+        peak_allocated_bytes=fullest.peak_allocated_bytes,
+        peak_reserved_bytes=fullest.peak_reserved_bytes,
+        time_s=sum(peak.time_s for peak in seen) / len(seen),
     )
 
 

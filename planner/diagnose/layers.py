@@ -145,16 +145,9 @@ def _of_one_figure(whole: Size, free: Size | None, used: Size | None) -> Layers:
 
 
 def _of_allocator(record: Record) -> Layers:
-    live = record.size("allocated")
-    cached, whole, free = unallocated_of(record), record.size("total"), record.size("free")
+    whole, free = record.size("total"), record.size("free")
     own, others, inferred = own_of(record)
-    held = [_printed("allocated", live)] if live is not None else []
-    if cached is not None:
-        held.append(
-            _printed("unallocated", cached)
-            if cached.printed
-            else Held(name="unallocated", bytes=cached.bytes, basis=Basis.RESERVED_REST)
-        )
+    held = _inside(record)
     inner = sum(part.bytes for part in held)
     if own is not None:
         held.append(Held(name="context", bytes=max(0, own.bytes - inner), basis=Basis.PROCESS_REST))
@@ -189,6 +182,17 @@ def _of_allocator(record: Record) -> Layers:
         tolerance_bytes=tolerance,
         own_inferred=inferred,
     )
+
+
+def _inside(record: Record) -> list[Held]:
+    """What the allocator holds: live blocks, and those it keeps unused."""
+    live, cached = record.size("allocated"), unallocated_of(record)
+    held = [] if live is None else [_printed("allocated", live)]
+    if cached is not None and cached.printed:
+        held.append(_printed("unallocated", cached))
+    elif cached is not None:
+        held.append(Held(name="unallocated", bytes=cached.bytes, basis=Basis.RESERVED_REST))
+    return held
 
 
 def _identity(gap: int, tolerance: int) -> Identity:

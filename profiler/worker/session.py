@@ -6,7 +6,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 import torch
 import transformers
@@ -27,6 +27,9 @@ from profiler.worker.ranks import Ranks
 from profiler.worker.steps import Clock, Loop, wall_clock
 from profiler.worker.talk import communication_of
 from profiler.worker.workloads import CannotBuildError, Workload, build
+
+RANK_FAILED: Final = "rank_failed"
+"""Code of the remark that this rank's steps broke off."""
 
 
 def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, options: Options) -> int:
@@ -52,15 +55,13 @@ def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, 
         channel.send(Refused(remarks=(error.remark,)))
         return 0
     communication: Communication | None = None
-    problem = ""
-    remarks: tuple[Remark, ...] = device.remarks() + (
-        _cpu_remarks(scenario) if options.device == "cpu" else ()
-    )
+    remarks = device.remarks() + (_cpu_remarks(scenario) if options.device == "cpu" else ())
     if workload is not None and ranks is None:
         outcome, more = _steps(workload, options, channel, beat)
         remarks += more
     elif workload is not None and ranks is not None:
-        outcome, communication, problem = _rank_steps(workload, options, channel, beat, ranks)
+        outcome, communication, more = _rank_steps(workload, options, channel, beat, ranks)
+        remarks += more
     beat.sample()
     report = _report(
         request,
@@ -72,9 +73,6 @@ def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, 
         samples=beat.samples(),
         remarks=remarks,
     ).model_copy(update={"communication": communication})
-    if problem:
-        told = (*report.remarks, Remark(code="rank_failed", params={"detail": problem[:1000]}))
-        report = report.model_copy(update={"outcome": "failed", "remarks": told})
     if ranks is not None:
         report = ranks.exchange(report)
     channel.send(Progress(step=0, steps=0, fraction=1.0, code="writing"))
@@ -122,8 +120,8 @@ def _steps(
 
 def _rank_steps(
     workload: Workload, options: Options, channel: Channel, beat: Beat, ranks: Ranks
-) -> tuple[Outcome, Communication | None, str]:
-    """The steps of one rank; where another rank fails or hangs, what this one measured before, and the error."""
+) -> tuple[Outcome, Communication | None, tuple[Remark, ...]]:
+    """The steps of one rank; where another rank fails or hangs, what this one measured before, and a remark on it."""
 
     def set_phase(phase: Any) -> None:
         beat.phase = phase
@@ -136,13 +134,14 @@ def _rank_steps(
         try:
             run.steps(options)
             if run.outcome.out_of_memory is not None:
-                return run.outcome, None, ""
+                return run.outcome, None, ()
             loop = Loop(workload, lambda _: None)
             with loop.marking():
-                return run.outcome, communication_of(loop.step, options.device), ""
+                return run.outcome, communication_of(loop.step, options.device), ()
         except (RuntimeError, ValueError) as error:
             traceback.print_exc()
-            return run.outcome, None, f"{type(error).__name__}: {error}"
+            detail = f"{type(error).__name__}: {error}"[:1000]
+            return run.outcome, None, (Remark(code=RANK_FAILED, params={"detail": detail}),)
 
 
 def _report(
@@ -164,7 +163,7 @@ def _report(
         config=request.config,
         options=options,
         environment=environment,
-        outcome="completed" if outcome.out_of_memory is None else "out_of_memory",
+        outcome=_ending(outcome, remarks),
         out_of_memory=outcome.out_of_memory,
         phases=outcome.with_times(),
         resting_allocated_bytes=rest.peak_allocated_bytes if rest else None,
@@ -179,6 +178,12 @@ def _report(
         predicted_bytes=request.predicted_bytes,
         remarks=remarks,
     )
+
+
+def _ending(outcome: Outcome, remarks: tuple[Remark, ...]) -> Literal["completed", "out_of_memory", "failed"]:
+    if any(remark.code == RANK_FAILED for remark in remarks):
+        return "failed"
+    return "completed" if outcome.out_of_memory is None else "out_of_memory"
 
 
 def _cpu_remarks(scenario: Scenario) -> tuple[Remark, ...]:
