@@ -26,10 +26,11 @@ last."""
 
 
 def output_first(scenario: Scenario) -> bool:
-    """Whether the output layer goes to a device before any other layer."""
-    if scenario.runtime.name == "ik_llama_cpp":
-        return False
-    return version_of(scenario)[0] >= OUTPUT_COUNTS_FROM or scenario.runtime.name == "ollama"
+    """Whether the output layer goes to a device before any other layer.
+
+    Ollama leaves it on the host as soon as not everything fits (`assignLayers`), as older builds did.
+    """
+    return scenario.runtime.name == "llama_cpp" and version_of(scenario)[0] >= OUTPUT_COUNTS_FROM
 
 
 def offloaded_from(num_layers: int, scenario: Scenario) -> int:

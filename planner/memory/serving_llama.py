@@ -12,6 +12,9 @@ from planner.hardware import Tables, cuda_context_bytes
 from planner.ledger import Category, Entry, Layer
 from planner.memory.serving_entry import entry
 from planner.memory.serving_gguf import (
+    OLLAMA_DELTA,
+    OLLAMA_DELTA_MIXTURE,
+    OLLAMA_DELTA_TYPES,
     Mixture,
     by_place,
     embedding_type,
@@ -52,12 +55,15 @@ class Files:
     known: bool
 
 
-def files_of(scenario: Scenario) -> Files:
+def files_of(scenario: Scenario, model: ModelSpec) -> Files:
     """The mixtures named; an undocumented type counts as Q4_K_M until a file size rescales it."""
     base = mixture(scenario.serving.weights or "q4_k_m")
     experts = mixture(scenario.serving.expert_weights) if scenario.serving.expert_weights else base
     if scenario.serving.weights == MXFP4:
         base = mixture(BESIDE_MXFP4.get(scenario.runtime.name, "q8_0"))
+    of_ollama = scenario.runtime.name == "ollama" and model.model_type in OLLAMA_DELTA
+    if of_ollama and (scenario.serving.weights or "q4_k_m") in OLLAMA_DELTA_TYPES:
+        base = experts = OLLAMA_DELTA_MIXTURE
     fallback = mixture("q4_k_m") or Mixture(base="q4_k")
     return Files(
         base=base or fallback, experts=experts or fallback, known=base is not None and experts is not None
@@ -119,7 +125,7 @@ def drives_a_display(share: Share) -> bool:
 
 def weight_entries(share: Share, scenario: Scenario, model: ModelSpec) -> list[Entry]:
     """Weights of one device, rescaled to the file's own size where that is given."""
-    files = files_of(scenario)
+    files = files_of(scenario, model)
     device = device_elements(share, scenario, model, files)
     stored = held_gguf(scenario)
     if stored is not None:

@@ -32,6 +32,9 @@ TWO_HOST_STREAMS_FROM: Final = 7400
 """llama.cpp build from about which the host's buffer holds two streams (18.01 MiB for Qwen3-4B at 4096)."""
 FEW_OUTPUTS_FROM: Final = 9300
 """llama.cpp build of about June 2026: pull requests 23764 (masks in 16 bit) and 23861 (fewer outputs)."""
+DELTA_CHUNK: Final = 64
+"""Tokens of a chunk of the delta rule (`build_delta_net_chunking`): with their scores, query, key, value and its
+products of a step are held beside the gate. The least that any build's graph holds; earlier ones held more."""
 PLAIN_SCORES: Final = "u*(H*n + n + 6*E)*4"
 
 
@@ -138,6 +141,10 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
             moments.append(latent_moment(share, scenario, model, latent, symbols))
         else:
             moments.append("u*H*(2*l + 3*d)*4")
+    delta = next((la.attention for la in share.layers if la.attention.kind is AttentionKind.LINEAR), None)
+    if delta is not None:
+        symbols |= {"D": delta.num_heads * delta.v_head_dim, "C": delta.num_heads * DELTA_CHUNK}
+        moments.append("u*(6*D + 2*C + E)*4")
     copied = copied_experts_moment(share, scenario, model, symbols)
     moments += [copied] if copied else []
     if flash and scenario.runtime.name == "llama_cpp":

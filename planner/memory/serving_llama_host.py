@@ -29,7 +29,7 @@ def host_side(
 
 def _weights(ledgers: tuple[Ledger, ...], scenario: Scenario, model: ModelSpec) -> int:
     """The file less what is on devices; a tied output matrix there is a copy, so its source stays."""
-    whole = model_elements(model, scenario, files_of(scenario))
+    whole = model_elements(model, scenario, files_of(scenario, model))
     stored = held_gguf(scenario)
     total = (
         sum(row.bytes for row in stored.parts)

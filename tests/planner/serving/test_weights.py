@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from planner.estimate import plan
 from planner.ledger import Category, Layer, Ledger, Phase
-from planner.memory.serving_gguf import MIXTURES, mixture, more_bits
+from planner.memory.serving_gguf import MIXTURES, linear_type, mixture, more_bits
+from planner.memory.serving_llama import files_of
 from planner.memory.serving_weights import divided_weights
 from planner.memory.weight_formats import (
     FORMATS,
@@ -19,6 +21,7 @@ from planner.memory.weight_formats import (
 )
 from planner.model.from_config import model_from_config
 from planner.model.spec import Linear, Part, Split
+from planner.serving.readings import serving_readings
 from planner.units import MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,
@@ -27,9 +30,13 @@ from tests.planner.serving.cases import (
     Config,
     gpt_oss,
     llama,
+    scenario,
     serve,
+    tables,
     truth,
+    truth_scenario,
 )
+from tests.planner.serving.test_architectures import MIXTRAL
 
 EIGHT_B = 8_030_261_248
 LINEARS = 32 * (4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336)
@@ -336,3 +343,52 @@ def test_latent_attention_keeps_its_decompression_twice() -> None:
     assert ledger.total("absorbed_latent") == 61 * 16 * (128 + 128) * 512 * 2
     old = serve(DEEPSEEK_V3, count=8, parallel={"tensor": 8}, version="0.6.0").devices[0].ledger
     assert old.total("absorbed_latent") == 0
+
+
+def types_of(config: Config, name: str, runtime: str = "llama_cpp") -> dict[tuple[str, int], str]:
+    """GGUF type by name and layer of every matrix but routers."""
+    model = model_from_config(config)
+    mix = files_of(scenario(config, runtime, weights=name), model).base
+    return {
+        (linear.name, index): linear_type(linear, layer, index, model, mix).id
+        for index, layer in enumerate(model.layers)
+        for linear in layer.linears
+    }
+
+
+def test_eight_experts_raise_keys_values_and_the_attention_output() -> None:
+    """`llama_tensor_get_type`: of Mixtral Q8_0 and Q5_K, of others what the file type says."""
+    config = MIXTRAL | {"num_hidden_layers": 8}
+    found = types_of(config, "q4_k_m")
+    assert {found[name, 1] for name in ("k_proj", "v_proj")} == {"q8_0"}
+    assert found["o_proj", 1] == "q5_k"
+    assert types_of(config, "q5_k_m")["o_proj", 1] == "q5_k"
+    assert types_of(config, "q6_k")["v_proj", 1] == "q8_0"
+    assert types_of(config, "iq2_xs")["k_proj", 1] == "q4_k"
+    other = types_of(config | {"num_local_experts": 16}, "q4_k_m")
+    assert (other["k_proj", 2], other["o_proj", 2]) == ("q4_k", "q4_k")
+
+
+def test_values_of_a_70b_model_are_never_below_5_bits() -> None:
+    config = llama(num_hidden_layers=80)
+    assert {types_of(config, "q4_k_m")["v_proj", index] for index in range(80)} == {"q5_k", "q6_k"}
+    assert {types_of(config, "q3_k_s")["v_proj", index] for index in range(80)} == {"q5_k"}
+    assert "q4_k" in {types_of(llama(), "q4_k_m")["v_proj", index] for index in range(32)}
+
+
+def test_three_bit_types_lower_queries_and_keys() -> None:
+    small, larger = types_of(llama(), "iq3_xxs"), types_of(llama(), "iq3_xs")
+    assert {small[name, 9] for name in ("q_proj", "k_proj")} == {"iq2_s"}
+    assert {larger[name, 9] for name in ("q_proj", "k_proj", "gate_proj", "up_proj")} == {"iq3_xxs"}
+    assert {larger[name, index] for name in ("gate_proj", "up_proj") for index in (0, 3, 28, 31)} == {"iq3_s"}
+
+
+def test_ollama_raises_all_values_and_down_projections_of_delta_nets() -> None:
+    """`qwen3LinearAttnQuantType` of Ollama's quantizer; published for Qwen3-Coder-Next: 19.9 and 28.3 GiB."""
+    record = next(r for r in truth("serving.jsonl") if r["id"] == "ollama-qwen3-coder-next-24g")
+    found = types_of(record["scenario"]["model"]["config"], "q4_k_m", "ollama")
+    assert {kind for (name, _), kind in found.items() if "down" in name or name == "v_proj"} == {"q6_k"}
+    assert {kind for (name, _), kind in found.items() if "gate_up" in name or name == "o_proj"} <= {"q4_k"}
+    readings = serving_readings(plan(truth_scenario(record), tables()), 0)
+    for name in ("weights_bytes", "host_weights_bytes"):
+        assert readings[name] == pytest.approx(record["observed"][name], rel=0.002)
