@@ -46,7 +46,8 @@ from planner.units import round_up
 SMALL_SAMPLER: Final = (0, 17)
 """From here on sampling takes fewer logits-sized copies."""
 LATER_NON_TORCH: Final = (0, 18)
-GRAPHS_IN_BUDGET: Final = (0, 21)
+GRAPHS_IN_BUDGET: Final = (0, 20)
+"""`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS` is on unless switched off from here on (`envs.py`; off in 0.19.1)."""
 HYBRID_POOL: Final = (0, 9)
 NO_LATENT_CACHE: Final = (0, 7)
 """Before this, latent attention was cached as decompressed heads."""

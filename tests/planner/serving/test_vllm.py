@@ -70,9 +70,10 @@ def test_an_fp8_cache_holds_twice_the_tokens() -> None:
 
 
 def test_graphs_move_into_the_budget() -> None:
+    """`envs.py` of 0.19.1 and 0.20.0."""
     before, after = (
-        logged(),
-        serve(llama(), version="0.21.0", **LOGGED, devices=[{"gpu": "h100-sxm-80gb", "memory_bytes": CARD}]),
+        serve(llama(), version=version, **LOGGED, devices=[{"gpu": "h100-sxm-80gb", "memory_bytes": CARD}])
+        for version in ("0.19.1", "0.20.0")
     )
     graphs = before.devices[0].ledger.total("cuda_graphs")
     lost = serving_readings(before, 0)["kv_bytes"] - serving_readings(after, 0)["kv_bytes"]
