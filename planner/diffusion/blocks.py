@@ -5,7 +5,7 @@ ending `_image` or `_text` counts the tokens of one stream alone. Sources: diffu
 `models/normalization.py` and `models/transformers/transformer_*.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,7 +72,8 @@ def _closed(t: Tape, x: int, stream: str, name: str, *, gated: bool = False, nam
     return out
 
 
-def _qkv(t: Tape, x: int, names: tuple[str, str, str], stream: str) -> tuple[int, int, int]:
+def matrices(t: Tape, x: int, names: tuple[str, str, str], stream: str) -> tuple[int, int, int]:
+    """Queries, keys and values of one stream."""
     q, k, v = (t.linear(x, name, f"h{stream}", "w_attention") for name in names)
     return q, k, v
 
@@ -99,8 +100,8 @@ def flux_double(t: Tape, s: Shape) -> tuple[int, ...]:
     """`FluxTransformerBlock`, `Flux2TransformerBlock`: two streams that meet in attention."""
     image, text = t.given(f"h{IMAGE}"), t.given(f"h{TEXT}")
     a, b = t.modulated(t.layer_norm(image)), t.modulated(t.layer_norm(text))
-    qi, ki, vi = _qkv(t, a, IMAGE_QKV, IMAGE)
-    qt, kt, vt = _qkv(t, b, TEXT_QKV, TEXT)
+    qi, ki, vi = matrices(t, a, IMAGE_QKV, IMAGE)
+    qt, kt, vt = matrices(t, b, TEXT_QKV, TEXT)
     qi, ki = t.rms_norm(qi, f"n{IMAGE}"), t.rms_norm(ki, f"n{IMAGE}")
     qt, kt = t.rms_norm(qt, f"n{TEXT}"), t.rms_norm(kt, f"n{TEXT}")
     q, k, v = t.cat("h", qt, qi), t.cat("h", kt, ki), t.cat("h", vt, vi)
@@ -119,7 +120,7 @@ def flux_single(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001  # all pr
     x = t.cat("h", t.given(f"h{TEXT}"), t.given(f"h{IMAGE}"))
     y = t.modulated(t.layer_norm(x))
     feed = t.activation(t.linear(y, "proj_mlp", "i", "w_up"))
-    q, k, v = _qkv(t, y, IMAGE_QKV, "")
+    q, k, v = matrices(t, y, IMAGE_QKV, "")
     q, k = t.rms_norm(q, "n"), t.rms_norm(k, "n")
     out = t.attention(_pairs(t, q), _pairs(t, k), v, "n")
     both = t.cat("both", out, feed)
@@ -154,10 +155,10 @@ def joint_block(t: Tape, s: Shape) -> tuple[int, ...]:
     a = t.modulated(normed)
     second = t.modulated(normed) if s.second_attention else a
     b = t.modulated(t.layer_norm(text))
-    qi, ki, vi = _qkv(t, a, IMAGE_QKV, IMAGE)
+    qi, ki, vi = matrices(t, a, IMAGE_QKV, IMAGE)
     if s.head_norms:
         qi, ki = t.rms_norm_in_steps(qi, f"n{IMAGE}"), t.rms_norm_in_steps(ki, f"n{IMAGE}")
-    qt, kt, vt = _qkv(t, b, TEXT_QKV, TEXT)
+    qt, kt, vt = matrices(t, b, TEXT_QKV, TEXT)
     if s.head_norms:
         qt, kt = t.rms_norm_in_steps(qt, f"n{TEXT}"), t.rms_norm_in_steps(kt, f"n{TEXT}")
     q, k, v = t.cat("h", qi, qt), t.cat("h", ki, kt), t.cat("h", vi, vt)
@@ -183,7 +184,7 @@ def joint_block(t: Tape, s: Shape) -> tuple[int, ...]:
 
 def _own_attention(t: Tape, x: int, prefix: str, stream: str, *, steps: bool) -> int:
     """Attention of one stream to itself, with diffusers' own norm on queries and keys."""
-    q, k, v = _qkv(t, x, (f"{prefix}to_q", f"{prefix}to_k", f"{prefix}to_v"), stream)
+    q, k, v = matrices(t, x, (f"{prefix}to_q", f"{prefix}to_k", f"{prefix}to_v"), stream)
     if steps:
         q, k = t.rms_norm_in_steps(q, f"n{stream}"), t.rms_norm_in_steps(k, f"n{stream}")
     out = t.attention(q, k, v, f"n{stream}")
@@ -197,8 +198,8 @@ def qwen_double(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     image, text = t.given(f"h{IMAGE}"), t.given(f"h{TEXT}")
     ni, nt = t.layer_norm(image), t.layer_norm(text)
     a, b = t.modulated(ni), t.modulated(nt)
-    qi, ki, vi = _qkv(t, a, IMAGE_QKV, IMAGE)
-    qt, kt, vt = _qkv(t, b, TEXT_QKV, TEXT)
+    qi, ki, vi = matrices(t, a, IMAGE_QKV, IMAGE)
+    qt, kt, vt = matrices(t, b, TEXT_QKV, TEXT)
     qi, ki = t.rms_norm_in_steps(qi, f"n{IMAGE}"), t.rms_norm_in_steps(ki, f"n{IMAGE}")
     qt, kt = t.rms_norm_in_steps(qt, f"n{TEXT}"), t.rms_norm_in_steps(kt, f"n{TEXT}")
     qi, ki, qt, kt = (_complex(t, x) for x in (qi, ki, qt, kt))
@@ -231,7 +232,7 @@ def wan_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     """`WanTransformerBlock`: attention to itself, to the text, feed-forward part; norms and gates in fp32."""
     x, text = t.given("h"), t.given(f"h{TEXT}", flows=t.trains.full)
     y = _wide_modulated(t, x)
-    q, k, v = _qkv(t, y, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
+    q, k, v = matrices(t, y, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
     q, k = t.rms_norm(q, ""), t.rms_norm(k, "")
     q, k = t.rotated(q, 2 * WIDE, 2 * WIDE), t.rotated(k, 2 * WIDE, 2 * WIDE)
     out = t.linear(t.attention(q, k, v, "n"), "attn1.to_out.0", "h", "w_attention")
@@ -261,7 +262,7 @@ def ltx_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     """`LTXVideoTransformerBlock`: the same order, the stream's norms in single steps and without weights."""
     x, text = t.given("h"), t.given(f"h{TEXT}", flows=t.trains.full)
     y = t.modulated(t.rms_norm_in_steps(x, "", affine=False))
-    q, k, v = _qkv(t, y, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
+    q, k, v = matrices(t, y, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
     q, k = t.rms_norm(q, ""), t.rms_norm(k, "")
     rq, rk = _pairs(t, q), _pairs(t, k)
     out = t.linear(t.attention(rq, rk, v, "n"), "attn1.to_out.0", "h", "w_attention")
@@ -277,7 +278,7 @@ def cogvideox_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     image, text = t.given(f"h{IMAGE}"), t.given(f"h{TEXT}")
     a, b = t.modulated(t.layer_norm(image)), t.modulated(t.layer_norm(text))
     both = t.cat("h", b, a)
-    q, k, v = _qkv(t, both, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
+    q, k, v = matrices(t, both, ("attn1.to_q", "attn1.to_k", "attn1.to_v"), "")
     q, k = t.layer_norm_of_heads(q, "n"), t.layer_norm_of_heads(k, "n")
     q, k = (t.rotated_in_place(x, f"h{IMAGE}", PAIRS + t.e) for x in (q, k))
     out = t.linear(t.attention(q, k, v, "n"), "attn1.to_out.0", "h", "w_attention")
@@ -295,10 +296,10 @@ def hunyuan_double(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     """`HunyuanVideoTransformerBlock`: two streams, positions on the image alone."""
     image, text = t.given(f"h{IMAGE}"), t.given(f"h{TEXT}")
     a, b = t.modulated(t.layer_norm(image)), t.modulated(t.layer_norm(text))
-    qi, ki, vi = _qkv(t, a, IMAGE_QKV, IMAGE)
+    qi, ki, vi = matrices(t, a, IMAGE_QKV, IMAGE)
     qi, ki = t.rms_norm_in_steps(qi, f"n{IMAGE}"), t.rms_norm_in_steps(ki, f"n{IMAGE}")
     qi, ki = _pairs(t, qi), _pairs(t, ki)
-    qt, kt, vt = _qkv(t, b, TEXT_QKV, TEXT)
+    qt, kt, vt = matrices(t, b, TEXT_QKV, TEXT)
     qt, kt = t.rms_norm_in_steps(qt, f"n{TEXT}"), t.rms_norm_in_steps(kt, f"n{TEXT}")
     q, k, v = t.cat("h", qi, qt), t.cat("h", ki, kt), t.cat("h", vi, vt)
     joint = t.attention(q, k, v, "n")
@@ -318,7 +319,7 @@ def hunyuan_single(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     y = t.modulated(t.layer_norm(x))
     feed = t.activation(t.linear(y, "proj_mlp", "i", "w_up"))
     own = t.cat("h", *t.split(y, f"h{IMAGE}", f"h{TEXT}"))
-    q, k, v = _qkv(t, own, IMAGE_QKV, "")
+    q, k, v = matrices(t, own, IMAGE_QKV, "")
     q, k = t.rms_norm_in_steps(q, "n"), t.rms_norm_in_steps(k, "n")
     rq, rk = _half_rotated(t, q), _half_rotated(t, k)
     joint = t.attention(rq, rk, v, "n")
@@ -342,7 +343,7 @@ def z_image_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     """`ZImageTransformerBlock`: one stream, four norms in single steps, a gated feed-forward part."""
     x = t.given("h")
     y = t.scaled(t.rms_norm_in_steps(x, ""))
-    q, k, v = _qkv(t, y, ("attention.to_q", "attention.to_k", "attention.to_v"), "")
+    q, k, v = matrices(t, y, ("attention.to_q", "attention.to_k", "attention.to_v"), "")
     q, k = t.rms_norm_in_steps(q, "n"), t.rms_norm_in_steps(k, "n")
     q, k = _complex(t, q), _complex(t, k)
     out = t.linear(t.attention(q, k, v, "n"), "attention.to_out.0", "h", "w_attention")
@@ -353,27 +354,3 @@ def z_image_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     fed = t.linear(t.times(t.activation(gate), up), "feed_forward.w2", "h", "w_down")
     t.used(y, gate, up, out)
     return (t.add(x, t.scaled(t.rms_norm_in_steps(fed, ""))),)
-
-
-PROGRAMS: Final[Mapping[str, tuple[Program, Shape]]] = {
-    "flux_double": (flux_double, Shape()),
-    "flux_single": (flux_single, Shape()),
-    "flux2_double": (flux_double, Shape(gated=True)),
-    "flux2_single": (flux2_single, Shape()),
-    "joint": (joint_block, Shape(head_norms=False)),
-    "joint_normed": (joint_block, Shape()),
-    "joint_second": (joint_block, Shape(second_attention=True)),
-    "joint_last": (joint_block, Shape(head_norms=False, drops_text=True)),
-    "joint_normed_last": (joint_block, Shape(drops_text=True)),
-    "qwen_double": (qwen_double, Shape()),
-    "wan": (wan_block, Shape()),
-    "ltx": (ltx_block, Shape()),
-    "cogvideox": (cogvideox_block, Shape()),
-    "hunyuan_double": (hunyuan_double, Shape()),
-    "hunyuan_single": (hunyuan_single, Shape()),
-    "z_image": (z_image_block, Shape()),
-}
-"""By the kind of block that a layer names (`planner.model.spec.Layer.program`)."""
-
-PUTS_TOGETHER: Final = frozenset({"flux_single", "hunyuan_single"})
-"""Blocks that begin by putting both streams together: what the block before put out is not kept."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from planner.diffusion.blocks import PROGRAMS, PUTS_TOGETHER
 from planner.diffusion.operations import Trace, Trains
+from planner.diffusion.programs import PROGRAMS, PUTS_TOGETHER
 from planner.diffusion.tape import Tape
-from planner.memory.adapters import PROMPT_METHODS, adapter_rank, layer_sites
+from planner.memory.adapters import PROMPT_METHODS, adapter_rank, block_sites, layer_sites
 from planner.memory.layer_view import LayerForm
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import Latents, Layer, Linear, ModelSpec
@@ -27,14 +27,18 @@ MATRICES: Final = {
 def denoiser_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
     """What the block keeps without checkpointing, and what its passes work with beside that.
 
+    Of a U-Net nothing: its layers are worked out together (`planner.diffusion.unet_memory`).
+
     Args:
         layer: A block with a program.
         model: The denoiser.
         setup: The step.
     """
+    if model.unet is not None:
+        return LayerForm({}, {"h": model.hidden_size, "": 1}, 0, int(layer.attention.num_heads), working={})
     rank = adapter_rank(setup.adapter) if setup.adapter else 0
     widths = widths_of(layer, model, setup.sequence, setup.batch, rank)
-    trace = traced(layer.program, stream_bytes(setup), trains(layer, setup), tuple(widths.items()))
+    trace = traced(layer.program, stream_bytes(setup), trains(layer, setup, model), tuple(widths.items()))
     outputs = {} if layer.program in PUTS_TOGETHER else trace.outputs
     kept = add(trace.kept, outputs)
     return LayerForm(
@@ -53,19 +57,29 @@ def stream_bytes(setup: Setup) -> int:
     return setup.residual_bytes if setup.autocast else setup.compute_bytes
 
 
-def trains(layer: Layer, setup: Setup) -> Trains:
+MODULATION: Final = ("linear", "linear_1", "img_mod.1", "txt_mod.1", "adaLN_modulation.0")
+"""Matrices that make scales and gates of the time step; `linear` is one within a norm."""
+
+
+def trains(layer: Layer, setup: Setup, model: ModelSpec) -> Trains:
     """What of a block is trained."""
     adapter = setup.adapter
     if adapter is None:
         return Trains(full=True)
     if adapter.method in PROMPT_METHODS:
         return Trains()
+    sites = frozenset(site.name for site in layer_sites(layer, adapter))
     return Trains(
-        sites=frozenset(site.name for site in layer_sites(layer, adapter)),
+        sites=sites,
+        modulation=any(_modulates(name) for name in sites) or bool(block_sites(model, adapter)),
         adapter_bytes=setup.compute_bytes if setup.autocast else setup.train_bytes,
         dora=adapter.method == "dora",
         dropout=bool(adapter.dropout),
     )
+
+
+def _modulates(name: str) -> bool:
+    return name in MODULATION or name.partition(".")[2] in MODULATION
 
 
 @lru_cache(maxsize=512)
@@ -104,6 +118,8 @@ def widths_of(layer: Layer, model: ModelSpec, sequence: int, batch: int, rank: i
         "rank": rank,
         "gate_up": 2 * inner,
     }
+    stream, feed = _of_text(layer, hidden, inner)
+    whole |= {"p": stream, "ip": feed, "2i": 2 * inner, "2ip": 2 * feed}
     shares = {
         f"{part}_{stream}": size * share
         for part, size in whole.items()
@@ -114,6 +130,12 @@ def widths_of(layer: Layer, model: ModelSpec, sequence: int, batch: int, rank: i
         symbol: _elements(layer.linears, names) / (sequence * batch) for symbol, names in MATRICES.items()
     }
     return {**whole, **shares, **together, **matrices, "": 1}
+
+
+def _of_text(layer: Layer, hidden: int, inner: int) -> tuple[int, int]:
+    """Widths of the text's stream and of its feed-forward part, where they are its own (Mochi)."""
+    found = {linear.name: linear.in_features for linear in layer.linears}
+    return found.get("attn1.add_q_proj", hidden), found.get("ff_context.net.2", inner)
 
 
 def _elements(linears: tuple[Linear, ...], names: tuple[str, ...]) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels, vae_entry
 from planner.diffusion.forms import plain_peak, text_tokens
 from planner.diffusion.gaps import PHASES
+from planner.diffusion.unet_memory import plain_entry
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Ledger, Phase
 from planner.memory.serving_answer import DeviceAnswer, usable_bytes
@@ -95,6 +96,8 @@ def _inputs(latents: Latents, asked: Demand, e: int) -> list[Entry]:
 def _denoising(model: ModelSpec, latents: Latents, asked: Demand, e: int) -> list[Entry]:
     """The fullest moment of a block, beside the stream that it reads."""
     batch = asked.sequences * latents.passes
+    if model.unet is not None:
+        return [plain_entry(model, e, asked.context_tokens, batch, DENOISING)]
     terms, widths = plain_peak(model, e, asked.context_tokens, batch)
     inside, tokens = summed(add(terms, {"h": e}), widths), batch * asked.context_tokens
     return [

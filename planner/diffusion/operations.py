@@ -19,6 +19,7 @@ class Trains:
         adapter_bytes: Bytes of an adapter's element.
         dora: The adapters scale each output (DoRA).
         dropout: The adapters drop out of their input.
+        modulation: An adapter is on the way of what the time step says, so that scales and gates need gradients.
     """
 
     full: bool = False
@@ -26,6 +27,7 @@ class Trains:
     adapter_bytes: int = WIDE
     dora: bool = False
     dropout: bool = False
+    modulation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `new`: inputs whose gradient is a tensor of its own, `same`: those that take the output's."""
+    """One operation.
+
+    Attributes:
+        reads: Tensors it reads.
+        makes: Tensors it makes.
+        saves: Tensors kept for its backward pass.
+        new: Inputs whose gradient is a tensor of its own.
+        same: Those that take the output's.
+        working: What it has beside them on the way.
+        working_back: The same in its backward pass.
+        segment: Number of the part that is computed again in the backward pass; 0 for none.
+        arrives: Elements of weights whose gradients come with its backward pass.
+    """
 
     reads: tuple[int, ...]
     makes: tuple[int, ...]
@@ -81,3 +95,5 @@ class Operation:
     same: tuple[int, ...] = ()
     working: Terms = field(default_factory=dict)
     working_back: Terms = field(default_factory=dict)
+    segment: int = 0
+    arrives: int = 0

@@ -28,6 +28,7 @@ class Tape:
         self._ops: list[Operation] = []
         self._outside: set[int] = set()
         self._storages = 0
+        self._segment = 0
 
     def given(self, width: str, *, flows: bool = True) -> int:
         """A tensor that is there before the block and after it: no byte of it is counted."""
@@ -70,6 +71,7 @@ class Tape:
                 tuple(x for x in same if self._values[x].flows),
                 working or {},
                 working_back or {},
+                self._segment,
             )
         )
 
@@ -103,16 +105,26 @@ class Tape:
 
     def rms_norm_in_steps(self, x: int, rows: str, *, affine: bool = True) -> int:
         """diffusers' own, in single steps (`RMSNorm`): keeps an fp32 copy, and what the weight multiplies."""
-        e, wide = self.size(x), self.cast(x, WIDE)
-        width = self._values[x].width
+        e = self.size(x)
+        y = self.cast(self.normed_in_steps(x, rows), e)
+        return self.scaled(y, by_weight=True) if affine else y
+
+    def normed_in_steps(self, x: int, rows: str) -> int:
+        """The same before it is cast back, in fp32."""
+        wide, width = self.cast(x, WIDE), self._values[x].width
         y, row = self._like(x, WIDE), self._side(rows, WIDE)
         self._note([x, wide], [y, row], saves=[x, wide, row], new=[x, wide], working_back={width: WIDE})
-        y = self.cast(y, e)
-        return self.scaled(y) if affine else y
+        return y
 
-    def scaled(self, x: int) -> int:
-        """Times a weight, a scale or a gate: keeps what it reads where that is trained."""
-        width, e, full = self._values[x].width, self.size(x), self.trains.full
+    def scaled(self, x: int, *, by_weight: bool = False) -> int:
+        """Times a weight, a scale or a gate: keeps what it reads where that is trained.
+
+        Args:
+            x: What is multiplied.
+            by_weight: It is a weight, which no adapter changes.
+        """
+        width, e = self._values[x].width, self.size(x)
+        full = self.trains.full or (self.trains.modulation and not by_weight)
         y = self._like(x)
         self._note([x], [y], saves=[x] if full else [], new=[x], working_back={width: e} if full else {})
         return y
@@ -184,6 +196,22 @@ class Tape:
         self._note([x], [y], new=[x], working={width: working}, working_back={width: working_back})
         return y
 
+    def rotated_halves(self, x: int, working: float, working_back: float) -> int:
+        """Rotary positions on both halves in fp32; the halves are kept where the positions are trained."""
+        width, full = self._values[x].width, self.trains.full
+        halves = self._like(x, WIDE)
+        self._note([x], [halves], new=[x])
+        y = self._like(x)
+        self._note(
+            [halves],
+            [y],
+            saves=[halves] if full else [],
+            new=[halves],
+            working={width: working},
+            working_back={width: working_back},
+        )
+        return y
+
     def rotated_in_place(self, x: int, part: str, working: float) -> int:
         """Rotary positions written into the tensor itself, into `part` of it."""
         value = self._values[x]
@@ -195,7 +223,7 @@ class Tape:
         """Times an fp32 gate: the product is fp32; `copies`: so is what is multiplied."""
         source = self.cast(x, WIDE) if copies else x
         y = self._like(source, WIDE)
-        width, full = self._values[x].width, self.trains.full
+        width, full = self._values[x].width, self.trains.full or self.trains.modulation
         self._note(
             [source],
             [y],
@@ -237,7 +265,7 @@ class Tape:
         given = self.cast(x, a)
         if self.trains.dropout:
             given = self._dropped(given)
-        low = self._make("rank" + _stream(out), a, flows=True)
+        low = self._make(self._low(out), a, flows=True)
         self._note([given], [low], saves=[given], new=[given])
         high = self._make(out, a, flows=True)
         self._note([low], [high], saves=[low], new=[low])
@@ -246,6 +274,10 @@ class Tape:
         scaled = self._like(high)
         self._note([high], [scaled], new=[high])
         return self.cast(self.add(base, scaled), e)
+
+    def _low(self, out: str) -> str:
+        """Width between an adapter's two matrices."""
+        return "rank" + _stream(out)
 
     def _dropped(self, x: int) -> int:
         y, mask = self._like(x, flows=True), self._side(self._values[x].width, 1)

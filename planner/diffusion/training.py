@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from planner.diffusion import unet_memory
 from planner.diffusion.components import has_vae, image_tokens, pixels, vae_entry
 from planner.diffusion.forms import stream_bytes
 from planner.diffusion.operations import WIDE
@@ -11,6 +12,8 @@ from planner.model.spec import Latents
 from planner.training.step import FORWARD, LOSS, Step
 
 ROTATES_STREAM: Final = frozenset({"ltx_video"})
+ROTATES_HALVES: Final = frozenset({"mochi"})
+"""Cosine and sine of half a head each, for the cells of one clip."""
 NORMS_IN_FP32: Final = frozenset({"wan"})
 """Classes whose last norm reads an fp32 copy."""
 LATENT_COPIES: Final = 4
@@ -50,9 +53,23 @@ def input_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
 
 def _rotary(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     """Cosine and sine as wide as the stream, in fp32, where the class makes them so (`LTXVideoRotaryPosEmbed`)."""
+    h = step.model.hidden_size
+    if step.model.model_type in ROTATES_HALVES:
+        i = image_tokens(step.model.latents, step.setup.sequence) if step.model.latents is not None else 0
+        return [
+            item(
+                Category.ACTIVATIONS,
+                "rotary_tables",
+                i * h * WIDE,
+                "I*h*4",
+                {"I": i, "h": h},
+                "denoiser_inputs",
+                phases=phases,
+            )
+        ]
     if step.model.model_type not in ROTATES_STREAM:
         return []
-    t, h = step.setup.tokens, step.model.hidden_size
+    t = step.setup.tokens
     return [
         item(
             Category.ACTIVATIONS,
@@ -80,6 +97,19 @@ def forward_entries(step: Step, saved: list[Entry]) -> list[Entry]:
         *(working if beside >= encoding.bytes else [_beyond(encoding, beside - working[0].bytes)]),
         *_loss(step, latents),
     ]
+
+
+def unet_forward_entries(step: Step) -> list[Entry]:
+    """The same of a U-Net, and its loss."""
+    latents, entries = step.model.latents, unet_memory.forward_entries(step)
+    if latents is None:
+        return entries
+    if not has_vae(step.model) or latents.encode_elements_per_pixel is None:
+        return [*entries, _squared_error(step, latents)]
+    encoding = _encoding(step, latents, latents.encode_elements_per_pixel)
+    beside = sum(entry.bytes for entry in entries if Phase.FORWARD in entry.phases)
+    more = [_beyond(encoding, beside)] if encoding.bytes > beside else []
+    return [*entries, *more, _squared_error(step, latents)]
 
 
 def _block_working(step: Step) -> Entry:
@@ -132,13 +162,18 @@ def _loss(step: Step, latents: Latents) -> list[Entry]:
             "denoiser_blocks",
             phases=LOSS,
         ),
-        item(
-            Category.LOGITS,
-            "noise_loss",
-            16 * b * image * latents.channels,
-            "16*b*I*c",
-            {"b": b, "I": image, "c": latents.channels},
-            "denoiser_inputs",
-            phases=LOSS,
-        ),
+        _squared_error(step, latents),
     ]
+
+
+def _squared_error(step: Step, latents: Latents) -> Entry:
+    image, b = image_tokens(latents, step.setup.sequence), step.setup.batch
+    return item(
+        Category.LOGITS,
+        "noise_loss",
+        16 * b * image * latents.channels,
+        "16*b*I*c",
+        {"b": b, "I": image, "c": latents.channels},
+        "denoiser_inputs",
+        phases=LOSS,
+    )

@@ -78,13 +78,24 @@ def layer_sites(layer: Layer, adapter: Adapter) -> tuple[Linear, ...]:
     """The matrices of one layer that get an adapter, fused ones as the adapter sees them."""
     targets = targets_of(adapter)
     if not targets:
-        return layer.linears
+        return tuple(linear for linear in layer.linears if not linear.convolution)
     sites: dict[str, Linear] = {}
     for target in targets:
         exact = [linear for linear in layer.linears if matches(linear, target)]
         for linear in exact or _by_role(layer, roles_of(target, targets)):
             sites[linear.name] = linear
     return tuple(sites.values())
+
+
+def block_sites(model: ModelSpec, adapter: Adapter) -> tuple[Linear, ...]:
+    """The matrices outside the layers that get an adapter, where they are known one by one."""
+    targets = targets_of(adapter)
+    return tuple(
+        linear
+        for block in model.blocks
+        for linear in block.linears
+        if not targets or any(matches(linear, target) for target in targets)
+    )
 
 
 def _by_role(layer: Layer, wanted: frozenset[str]) -> Iterator[Linear]:

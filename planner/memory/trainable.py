@@ -6,6 +6,7 @@ from planner.memory.adapters import (
     EMBEDDING_NAMES,
     HEAD_NAMES,
     PROMPT_METHODS,
+    block_sites,
     head_is_target,
     layer_sites,
     prompt_tensors,
@@ -28,6 +29,9 @@ def adapter_tensors(share: Share, model: ModelSpec, adapter: Adapter, division: 
         else:
             for site in layer_sites(layer, adapter):
                 tensors += site_tensors(site, adapter, division, count)
+    if not prompts and share.holds_embedding:
+        for site in block_sites(model, adapter):
+            tensors += site_tensors(site, adapter, division, 1)
     if adapter.method in {"prompt", "p_tuning"} and share.holds_embedding:
         tensors.append(Tensor(adapter.virtual_tokens or 20, model.hidden_size, 1, "adapter"))
     if not prompts and share.holds_head and model.head is not None and head_is_target(model, adapter):

@@ -28,6 +28,8 @@ CLASS_TYPES: Final = {
     "LTXVideoTransformer3DModel": "ltx_video",
     "CogVideoXTransformer3DModel": "cogvideox",
     "ZImageTransformer2DModel": "z_image",
+    "MochiTransformer3DModel": "mochi",
+    "UNet2DConditionModel": "unet_2d_condition",
 }
 """diffusers' config.json names its class, and no `model_type`."""
 
@@ -126,7 +128,7 @@ def denoiser(
         vocab_size=0,
         layers=layers,
         embedding_params=0,
-        blocks=_merged(ends),
+        blocks=merged(ends),
         norm="layer_norm",
         hidden_act="silu" if layers[0].mlp.gated else "gelu_new",
         position_embedding="rope",
@@ -134,7 +136,7 @@ def denoiser(
     )
 
 
-def _merged(ends: tuple[Block, ...]) -> tuple[Block, ...]:
+def merged(ends: tuple[Block, ...]) -> tuple[Block, ...]:
     """One block a name."""
     sizes: dict[tuple[str, str], int] = {}
     for one in ends:

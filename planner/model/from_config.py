@@ -36,9 +36,21 @@ def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> Mo
 
 
 def _diffusers_type(config: Mapping[str, object]) -> str | None:
-    """The type of a config.json that names a class of diffusers instead."""
+    """The type of a config.json that names a class of diffusers instead.
+
+    Raises:
+        UnknownArchitecture: A class that is not described: another denoiser, a VAE, a whole pipeline's index.
+    """
     name = config.get("_class_name")
-    return CLASS_TYPES.get(name) if isinstance(name, str) else None
+    if name is None:
+        return None
+    known = CLASS_TYPES.get(name) if isinstance(name, str) else None
+    if known is None:
+        described = ", ".join(sorted(CLASS_TYPES))
+        raise UnknownArchitecture(
+            "diffusers", "bad_value", "_class_name", value=shown(name), allowed=described
+        )
+    return known
 
 
 def _build(f: Fields) -> ModelSpec:

@@ -165,6 +165,8 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "cogvideox",
         "z_image",
     ),
+    "mochi": ("mochi",),
+    "unet": ("unet_2d_condition",),
     "megatron": (
         "megatron_gpt",
         "megatron_moe",

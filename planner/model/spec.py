@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from planner.lazy import lazy
 from planner.model.distinct import distinct
+from planner.model.unet_shape import UnetShape
 
 
 class AttentionKind(StrEnum):
@@ -72,6 +73,7 @@ class Linear:
         part: Where it is counted.
         split: How tensor parallelism divides it.
         quantizable: False for what weight-only formats leave in 16 bit (routers, embeddings, heads).
+        convolution: A convolution, its cells times its input channels as columns; "all linear" leaves it out.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Linear:
     part: Part
     split: Split = Split.NONE
     quantizable: bool = True
+    convolution: bool = False
 
     @property
     def weight_params(self) -> int:
@@ -187,6 +190,8 @@ class Layer:
     cross_attention: Attention | None = None
     program: str = ""
     """Kind of block in `planner.diffusion.blocks`; "" for language models."""
+    halvings: int = 0
+    """How often both sides of the picture were halved before it: a quarter of the tokens each time."""
 
     @lazy
     def params(self) -> int:
@@ -222,6 +227,7 @@ class Block:
         stage: Whether it lives with the first or the last pipeline stage.
         counted: False for parts that are in the checkpoint but not in the class (MTP); not in `params_total`.
         table: Rows that are looked up, divided over ranks and stored in the checkpoint's own format.
+        linears: Matrices among its parameters that adapters may be put on; those of most blocks are not described.
     """
 
     name: str
@@ -229,6 +235,7 @@ class Block:
     stage: str = "first"
     counted: bool = True
     table: bool = False
+    linears: tuple[Linear, ...] = ()
 
 
 class Structure(StrEnum):
@@ -312,6 +319,7 @@ class ModelSpec:
         logit_soft_cap: A final soft cap on logits exists (Gemma-2), which adds logits-sized tensors.
         parallel_residual: Attention and MLP read the same norm (GPT-J, Falcon, Phi-2, NeoX).
         latents: What a denoiser works on; None for other models.
+        unet: The shape of a denoiser that is a U-Net; None for all others.
         components: Frozen models beside a denoiser; they are not in `params_total`.
     """
 
@@ -337,6 +345,7 @@ class ModelSpec:
     logit_soft_cap: bool = False
     parallel_residual: bool = False
     latents: Latents | None = None
+    unet: UnetShape | None = None
     components: tuple[Component, ...] = ()
 
     @property

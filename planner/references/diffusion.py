@@ -11,6 +11,12 @@ REFERENCES = {
         f"{_DIFFUSERS}/models/transformers",
         "source",
     ),
+    "unet_blocks": Reference(
+        "diffusers, `UNet2DConditionModel`",
+        "operation by operation; kept tensors as PyTorch's autograd has them, held against traces of whole steps",
+        f"{_DIFFUSERS}/models/unets/unet_2d_condition.py",
+        "source",
+    ),
     "denoiser_inputs": Reference(
         "diffusers, training scripts and pipelines",
         "latents, noise and target; the text's encoding",

@@ -68,6 +68,11 @@ FSDP1_RUNTIMES: Final = frozenset({"hf_trainer"})
 
 def backward_moments(step: Step) -> list[list[Entry]]:
     """The entries of every moment that may be the fullest; the fullest of them is the phase."""
+    if step.model.unet is not None:
+        from planner.diffusion.unet_memory import backward_moments as of_unet  # noqa: PLC0415 - only U-Nets need it
+
+        once = once_entries(step, BACKWARD)
+        return [[*once, *moment] for moment in of_unet(step)]
     if not step.kinds:
         return []
     all_saved, once = held_layers(step, BACKWARD), once_entries(step, BACKWARD)

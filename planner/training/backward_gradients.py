@@ -31,13 +31,18 @@ def gradients_above(step: Step, more: int = 0) -> list[Entry]:
 
 def fresh_gradient(step: Step, kind: Kind) -> list[Entry]:
     """A gradient that has just come, where all are there from the micro-batch before: it is added, then gone."""
+    return come_now(step, 0 if at_scores(step, kind) else arrived(step, kind))
+
+
+def come_now(step: Step, params: int) -> list[Entry]:
+    """So many elements' gradients that have just come, where they are then added to earlier ones."""
     setup = step.setup
     added = setup.training.gradient_accumulation > 1 and Phase.BACKWARD in gradient_phases(setup)
     if not added or setup.megatron or setup.adapter is not None or setup.optimizer.in_backward:
         return []
     if parts_gradients(setup):
         return []
-    params, e = (0 if at_scores(step, kind) else arrived(step, kind)), setup.train_bytes
+    e = setup.train_bytes
     symbols = {"P": params, "e": e}
     return [
         item(Category.GRADIENTS, "gradients", params * e, "P*e", symbols, "gradients", phases=BACKWARD)

@@ -38,10 +38,11 @@ def _denoiser_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     latents, training = model.latents, scenario.training
     if latents is None:
         return []
+    whole = model.unet is None
     checks = (
-        (bool(training.precision.autocast), "training.precision.autocast", "denoiser_autocast"),
+        (bool(training.precision.autocast) and whole, "training.precision.autocast", "denoiser_autocast"),
         (bool(training.kernels), "training.kernels", "ignored"),
-        (training.attention == "eager", "training.attention", "denoiser_fused_attention"),
+        (training.attention == "eager" and whole, "training.attention", "denoiser_fused_attention"),
         (training.checkpointing == "selective_attention", "training.checkpointing", "selective_op_as_none"),
         (bool(model.components), "model", "text_encoder_activations"),
         (

@@ -52,13 +52,15 @@ FIRST_YEAR: Final = 2019
 
 
 def uses_fsdp2(step: Step) -> bool:
-    """Whether units are those of PyTorch's second FSDP, without a pipeline's habits.
+    """Whether units are those of PyTorch's second FSDP, without a pipeline's habits; a U-Net's are not described.
 
     torchtune's recipes changed to it with 0.3 of September 2024. The model types with their own fused loss are trained
     by Composer, on the first.
     """
     setup = step.setup
     if not is_gathered(setup) or setup.runtime not in FSDP2_RUNTIMES or step.share.num_stages > 1:
+        return False
+    if step.model.unet is not None:
         return False
     if setup.runtime == "torchtune" and setup.version:
         dated = setup.version[0] >= FIRST_YEAR

@@ -132,6 +132,10 @@ def _ledger(
 
 
 def _forward_and_loss(step: Step) -> list[Entry]:
+    if step.model.unet is not None:
+        from planner.diffusion.training import unet_forward_entries  # noqa: PLC0415 - only U-Nets need it
+
+        return [*once_entries(step, FORWARD_AND_LOSS), *unet_forward_entries(step)]
     saved = [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS)]
     if step.model.latents is None:
         return [*saved, *loss_entries(step)]

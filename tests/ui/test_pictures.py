@@ -22,8 +22,8 @@ DIVIDED: Document = {
 }
 
 
-def test_thirteen_pipelines_can_be_chosen() -> None:
-    assert len(described()) == 13
+def test_every_pipeline_can_be_chosen() -> None:
+    assert len(described()) == 17
     assert pipeline_labels("en")[FLUX] == "FLUX.1-dev, 16.9\N{NO-BREAK SPACE}B, diffusion"
 
 
@@ -46,7 +46,14 @@ def test_other_models_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "model_id", [FLUX, "Wan-AI/Wan2.1-T2V-1.3B", "Lightricks/LTX-Video", "Qwen/Qwen-Image"]
+    "model_id",
+    [
+        FLUX,
+        "Wan-AI/Wan2.1-T2V-1.3B",
+        "Lightricks/LTX-Video",
+        "Qwen/Qwen-Image",
+        "stabilityai/stable-diffusion-2-1",
+    ],
 )
 @pytest.mark.parametrize("side", [512, 1024, 2048])
 def test_a_side_comes_back_from_its_tokens(model_id: str, side: int) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from planner.diffusion.blocks import PROGRAMS
 from planner.diffusion.forms import merged, widths_of
 from planner.diffusion.operations import Trace, Trains
+from planner.diffusion.programs import PROGRAMS
 from planner.diffusion.tape import Tape
 from planner.memory.terms import per_token
 from planner.model.decoder import grouped
-from planner.model.spec import Latents, Layer, Mlp, MlpKind, ModelSpec, Structure
+from planner.model.spec import Latents, Layer, Linear, Mlp, MlpKind, ModelSpec, Part, Structure
 
 MEASURED = json.loads((Path(__file__).parent / "blocks.json").read_text(encoding="utf-8"))["rows"]
 CROSSED = {"wan", "ltx"}
@@ -25,7 +25,7 @@ def _layer(row: dict[str, Any]) -> tuple[Layer, ModelSpec]:
     layer = Layer(
         attention=grouped(row["heads"], row["heads"], row["hidden"] // row["heads"]),
         mlp=Mlp(kind=MlpKind.PLAIN, intermediate_size=row["inner"], gated=False),
-        linears=(),
+        linears=_text_matrices(row),
         program=row["program"],
     )
     latents = Latents(
@@ -45,6 +45,17 @@ def _layer(row: dict[str, Any]) -> tuple[Layer, ModelSpec]:
         latents=latents,
     )
     return layer, model
+
+
+def _text_matrices(row: dict[str, Any]) -> tuple[Linear, ...]:
+    """Those that tell how wide the text's stream is."""
+    if "text_hidden" not in row:
+        return ()
+    widths = {"attn1.add_q_proj": row["text_hidden"], "ff_context.net.2": row["text_inner"]}
+    return tuple(
+        Linear(name=name, in_features=width, out_features=row["hidden"], part=Part.OTHER)
+        for name, width in widths.items()
+    )
 
 
 def _sites() -> frozenset[str]:

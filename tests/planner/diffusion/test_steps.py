@@ -169,8 +169,6 @@ def test_a_denoiser_trains_whole_with_states_of_its_own_parameters_alone() -> No
             "denoiser_parallel",
             "parallel.offload.parameters",
         ),
-        ({"model": {"id": "stabilityai/stable-diffusion-xl-base-1.0"}}, "denoiser_not_modelled", "model.id"),
-        ({"model": {"id": "genmo/mochi-1-preview"}}, "denoiser_not_modelled", "model.id"),
     ],
 )
 def test_what_a_pipeline_cannot_be_asked(change: dict[str, Any], code: str, field: str) -> None:
