@@ -325,6 +325,11 @@ REFERENCES: dict[str, Reference] = {
         "`LocalDDP.allreduce_params`: gradients flattened into one tensor",
         "https://github.com/NVIDIA/Megatron-LM/blob/v2.5/megatron/model/distributed.py",
     ),
+    "megatron_main_grad": _source(
+        "Megatron-LM v2.5, gradients",
+        "`allreduce_gradients`: `param.main_grad = param.grad`; `zero_grad` drops those of `float16_groups` alone",
+        "https://github.com/NVIDIA/Megatron-LM/blob/v2.5/megatron/model/distributed.py",
+    ),
     "defaults_pytorch": _source(
         "PyTorch and PEFT defaults",
         "`AdamW`, `LoraConfig`",

@@ -9,6 +9,8 @@ from planner.training.fsdp1_flat import growing_gradients, is_flat
 from planner.training.gradients import gradient_phases, keeps_whole_gradients
 from planner.training.head import WHOLE_LOGITS_NEVER
 from planner.training.inside_layer import at_scores
+from planner.training.optimizer_step import reduces_flat
+from planner.training.setup import Setup
 from planner.training.step import BACKWARD, Kind, Step
 from planner.training.zero import parts_gradients, reduced_so_far
 from planner.units import ceil_div
@@ -38,7 +40,7 @@ def come_now(step: Step, params: int) -> list[Entry]:
     """So many elements' gradients that have just come, where they are then added to earlier ones."""
     setup = step.setup
     added = setup.training.gradient_accumulation > 1 and Phase.BACKWARD in gradient_phases(setup)
-    if not added or setup.megatron or setup.adapter is not None or setup.optimizer.in_backward:
+    if not added or _own_buffers(setup) or setup.adapter is not None or setup.optimizer.in_backward:
         return []
     if parts_gradients(setup):
         return []
@@ -47,6 +49,11 @@ def come_now(step: Step, params: int) -> list[Entry]:
     return [
         item(Category.GRADIENTS, "gradients", params * e, "P*e", symbols, "gradients", phases=BACKWARD)
     ]  # fmt: skip
+
+
+def _own_buffers(setup: Setup) -> bool:
+    """Whether kernels add to Megatron's main gradients themselves."""
+    return setup.megatron and not reduces_flat(setup)
 
 
 def stream_gradient(

@@ -6,7 +6,7 @@ from planner.lazy import once
 from planner.ledger import ALWAYS, Category, Entry, Phase
 from planner.memory.terms import item
 from planner.training.groups import Group, divided, shard_of
-from planner.training.optimizer_step import OPTIMIZER_PHASES
+from planner.training.optimizer_step import OPTIMIZER_PHASES, WORKING, reduces_flat
 from planner.training.setup import Setup
 from planner.training.zero import BUCKETED, BUFFERS_SINCE, since, steps_part
 
@@ -36,6 +36,9 @@ def gradient_phases(setup: Setup) -> frozenset[Phase]:
 
     What DeepSpeed has of them in its step belongs to that step's moments (`planner.training.zero`).
     """
+    if reduces_flat(setup):
+        accumulates = setup.training.gradient_accumulation > 1
+        return ALWAYS - (WORKING - {Phase.BACKWARD} if accumulates else WORKING)
     if persistent_gradients(setup):
         return ALWAYS
     stepped_apart = steps_part(setup) and setup.parallel.sharding in BUCKETED
@@ -74,8 +77,10 @@ def gradient_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
 
 
 def _gradient_copy(setup: Setup, group: Group) -> Entry:
+    """Their copy in the format of the step; Megatron-LM of 2021 never drops it (`zero_grad` of 16-bit groups)."""
     held, formula, symbols = divided(group.params, shard_of(setup, group, setup.shard_states))
     e = setup.gradient_copy_bytes
+    between = {Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES
     return item(
         Category.GRADIENTS,
         f"{group.prefix}gradient_copy",
@@ -83,5 +88,5 @@ def _gradient_copy(setup: Setup, group: Group) -> Entry:
         f"{formula}*e",
         {**symbols, "e": e},
         "gradient_copy",
-        phases={Phase.OPTIMIZER_STEP, Phase.REST} if setup.megatron else OPTIMIZER_PHASES,
+        phases=ALWAYS if reduces_flat(setup) else between,
     )

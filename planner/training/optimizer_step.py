@@ -15,6 +15,7 @@ STEPPED: Final = ("embedding", "layers", "experts", "head")
 """Places in the order of a model's parameters."""
 FLATTENING_YEAR: Final = 2021
 OPTIMIZER_PHASES: Final = frozenset({Phase.OPTIMIZER_STEP})
+WORKING: Final = frozenset({Phase.FORWARD, Phase.LOSS, Phase.BACKWARD})
 
 
 def foreach_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
@@ -79,12 +80,30 @@ def _single_temporary(setup: Setup, tensors: Sequence[Tensor]) -> int:
     return most or max(t.parameter for t in tensors)
 
 
+def reduces_flat(setup: Setup) -> bool:
+    """Whether this is Megatron-LM of 2021, whose own data parallelism has no buffers for gradients."""
+    return setup.megatron and bool(setup.version) and setup.version[0] == FLATTENING_YEAR
+
+
 def flattened_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
-    """Megatron-LM of 2021 flattens all gradients into one tensor to reduce them (`LocalDDP.allreduce_params`)."""
-    if not setup.megatron or not setup.version or setup.version[0] != FLATTENING_YEAR:
+    """Megatron-LM of 2021 flattens all gradients into one tensor to reduce them (`LocalDDP.allreduce_params`).
+
+    Before it does, each parameter's `main_grad` is made to name its gradient, which `zero_grad` does not undo: a step's
+    gradients stay until the next step's are reduced, beside those.
+    """
+    if not reduces_flat(setup):
         return []
     params, e = sum(group.params for group in groups), setup.gradient_bytes
     return [
+        item(
+            Category.GRADIENTS,
+            "last_gradients",
+            params * e,
+            "P*e",
+            {"P": params, "e": e},
+            "megatron_main_grad",
+            phases=WORKING,
+        ),
         item(
             Category.COMMUNICATION,
             "flattened_gradients",
@@ -93,5 +112,5 @@ def flattened_entries(setup: Setup, groups: Sequence[Group]) -> list[Entry]:
             {"P": params, "e": e},
             "megatron_local_ddp",
             phases=OPTIMIZER_PHASES,
-        )
+        ),
     ]
