@@ -97,7 +97,7 @@ def test_the_least_use_by_hand() -> None:
     )
 
 
-@given(st.floats(1, 40), st.floats(0, 1), st.floats(0, 0.15), st.floats(0, 0.9))
+@given(st.floats(0.05, 1) | st.floats(1, 40), st.floats(0, 1), st.floats(0, 0.15), st.floats(0, 0.9))
 def test_at_the_least_use_both_ways_cost_the_same(
     usd_per_hour: float, idle: float, interest: float, resale: float
 ) -> None:
