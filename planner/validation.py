@@ -19,6 +19,7 @@ from planner.issues import Issue, ScenarioError, Severity
 from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_row
 from planner.model.completed import left_out, model_of
 from planner.model.names import catalog_name, nearest_name
+from planner.model.task_heads import with_task_head
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving.gaps import not_modelled as serving_gaps
 from planner.training.gaps import not_modelled as training_gaps
@@ -99,6 +100,7 @@ def _with_allowed(issue: Issue) -> Issue:
 def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
     """The model a scenario names: built from its config if it has one, else from the catalog row of its id.
 
+    An encoder that is trained has the head of its task (`planner.model.task_heads`).
     What a config lacks is taken from the row of the id beside it. A copy of a catalogued model, by its name, has the
     shapes of that model; `check` says so.
 
@@ -106,14 +108,14 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
         ScenarioError: No model, an id that the catalog lacks, or an architecture without closed forms.
             The issue's field is `model.id` or `model.config.<key>`. Unknown cards are named with it.
     """
-    choice = scenario.model
+    choice, task = scenario.model, scenario.task
     try:
         if choice.config is not None:
-            return model_of(choice.config, choice.id, tables.models)
+            return with_task_head(model_of(choice.config, choice.id, tables.models), task)
         if choice.id is not None and (choice.id in tables.models or choice.id in tables.pipelines):
-            return _from_catalog(choice.id, tables)
+            return with_task_head(_from_catalog(choice.id, tables), task)
         if choice.id is not None and (made_from := catalog_name(choice.id, tuple(tables.models))):
-            return _from_catalog(made_from, tables)
+            return with_task_head(_from_catalog(made_from, tables), task)
         problem = _not_found(choice.id, tables)
     except UnknownArchitecture as refusal:
         problem = _refused(refusal, from_config=choice.config is not None)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from planner.plan_types import Plan, Verdict
 from planner.scenario import to_document
 from planner.units import MIB
+from profiler.class_names import in_class_names
 from profiler.compare import as_on_cpu, comparable
 from profiler.cpu_kernels import cpu_kernels
 from profiler.documents import DeviceKind, Param, Remark
@@ -57,7 +58,7 @@ def prepare(
     needed = sharing * (predicted + CHILD_BYTES) if device == "cpu" else plan.worst.peak_bytes
     return Prepared(
         scenario=to_document(plan.resolved) | {"model": _model_document(plan)},
-        config=for_classes({key: json.loads(text) for key, text in plan.model.config}),
+        config=in_class_names({key: json.loads(text) for key, text in plan.model.config}),
         predicted_bytes=predicted,
         needed_bytes=needed,
         refused=why_not_runnable_here(plan.resolved, device, place),
@@ -90,16 +91,3 @@ def _too_large(plan: Plan, device: DeviceKind, needed: int, free_bytes: int | No
     if device == "cuda" and plan.verdict is Verdict.DOES_NOT_FIT:
         return Remark(code="will_not_fit", params=params)
     return None
-
-
-def for_classes(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as transformers' classes take it.
-
-    A query that is not compressed has to be said (`DeepseekV2Config.q_lora_rank` is 1536 else). Falcon's class works
-    out the width of heads itself (`FalconConfig.head_dim` is a property).
-    """
-    if config.get("kv_lora_rank") and "q_lora_rank" not in config:
-        return {**config, "q_lora_rank": None}
-    if config.get("model_type") == "falcon":
-        return {key: value for key, value in config.items() if key != "head_dim"}
-    return config

@@ -13,15 +13,17 @@ def is_adapter(scenario: Scenario) -> bool:
     return scenario.task in {"lora", "qlora"}
 
 
-RESIDUAL_DROPOUT: Final = ("resid_pdrop", "hidden_dropout", "dropout", "hidden_dropout_prob")
-"""Where a config states the dropout of its residual stream, by family (GPT-2, NeoX, OPT, BERT)."""
-NEVER_DROPS: Final = frozenset({"mpt"})
+RESIDUAL_DROPOUT: Final = ("resid_pdrop", "hidden_dropout", "dropout", "hidden_dropout_prob", "dropout_rate")
+"""Where a config states the dropout of its residual stream, by family (GPT-2, NeoX, OPT, BERT, T5)."""
+NEVER_DROPS: Final = frozenset({"mpt", "vit", "dinov2", "clip", "siglip", "whisper"})
 """Classes with learned positions whose config has no dropout unless stated (`MptConfig.resid_pdrop`)."""
+DROPS: Final = frozenset({"t5", "mt5", "umt5"})
+"""Classes with other positions whose config has one unless stated (`T5Config.dropout_rate`)."""
 
 
 def model_dropout(model: ModelSpec) -> float:
     """Dropout of the model's own config: GPT-2's generation (learned positions) trains with 0.1, later ones without."""
-    if model.position_embedding != "learned":
+    if model.position_embedding != "learned" and model.model_type not in DROPS:
         return 0.0
     config = dict(model.config)
     stated = (json.loads(config[name]) for name in RESIDUAL_DROPOUT if name in config)

@@ -19,6 +19,8 @@ from profiler.worker.tracker import Tracker, adopt_all
 from profiler.worker.workloads import CLIP_NORM, Workload
 
 OnPhase = Callable[[MeasuredPhase], None]
+SCORES = ("logits", "logits_per_image")
+"""What classes call what their loss is made of: for each token or row, or for each pair of picture and text."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class Loop:
         with work.autocast():
             outputs = work.model(**batch)
         if not self._in_loss:  # a class that computes its loss without the common function
-            self._enter_loss(outputs.get("logits"))
+            self._enter_loss(next((outputs[name] for name in SCORES if name in outputs), None))
         if work.fp32_outputs:
             outputs = _to_fp32(outputs)
         del batch
@@ -117,7 +119,7 @@ class Loop:
         original = model.loss_function
 
         def loss_function(*args: Any, **kwargs: Any) -> Any:
-            self._enter_loss(kwargs.get("logits", args[0] if args else None))
+            self._enter_loss(kwargs.get("logits", next(filter(_is_score, args), None)))
             return original(*args, **kwargs)
 
         model.loss_function = loss_function
@@ -129,11 +131,16 @@ class Loop:
     def _enter_loss(self, logits: Any) -> None:
         self._in_loss = True
         self._on_phase("loss")
-        if isinstance(logits, torch.Tensor) and logits.requires_grad:
+        if _is_score(logits):
             logits.register_hook(self._backward_starts)
 
     def _backward_starts(self, _: Any) -> None:
         self._on_phase("backward")
+
+
+def _is_score(value: Any) -> bool:
+    """Whether a gradient comes to it: of a loss's arguments the logits, not the labels."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _to_fp32(outputs: Any) -> Any:

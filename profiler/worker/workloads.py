@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+from transformers import AutoConfig
 from transformers.optimization import Adafactor as TrainerAdafactor
 
-from planner.model import UnknownArchitecture, model_from_config
 from planner.model.spec import Structure
+from planner.model.task_heads import CLASSIFIER
 from planner.scenario import Adapter, Optimizer, Scenario, Training
 from profiler.documents import DeviceKind, Remark
+from profiler.worker.auto_classes import (
+    HEADS,
+    auto_class,
+    own_batch,
+    structure_of,
+    trains_head,
+    with_one_embedding,
+)
 from profiler.worker.checkpoints import checkpoint_layers
 from profiler.worker.losses import replace_loss, why_not_replaceable
 from profiler.worker.packing import is_packed, lengths, positions
@@ -32,14 +40,6 @@ DROPOUT_FIELDS: Final = (
 NOT_FOR_THE_CLASS: Final = frozenset(
     {"model_type", "auto_map", "quantization_config", "architectures", "dtype", "torch_dtype", "use_cache"}
 )
-OWN_NAMES: Final = {("opt", "intermediate_size"): "ffn_dim"}
-"""Keys that a class calls by another name and does not map itself."""
-
-AUTO_CLASSES: Final = {
-    Structure.DECODER: AutoModelForCausalLM,
-    Structure.ENCODER: AutoModelForMaskedLM,
-    Structure.ENCODER_DECODER: AutoModelForSeq2SeqLM,
-}
 BETAS: Final = (0.9, 0.999)
 TRAINER_LOOPS: Final = frozenset({"hf_trainer"})
 TRAINER_ADAFACTOR: Final = {"scale_parameter": False, "relative_step": False}
@@ -108,10 +108,11 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
     """
     training = scenario.training
     model = build_model(scenario, config, device)
-    vocab = int(model.config.get_text_config().vocab_size)
+    vocab = int(getattr(model.config.get_text_config(), "vocab_size", None) or 0)
     inner = model
     if scenario.task == "lora":
-        model = add_adapter(model, scenario.adapter or Adapter())
+        causal, head = structure_of(config) is Structure.DECODER, trains_head(config, scenario.task)
+        model = add_adapter(model, scenario.adapter or Adapter(), causal=causal, head=head)
     _set_loss(inner, scenario, config)
     _set_checkpoints(model, scenario, config)
     model.train()
@@ -145,7 +146,7 @@ def _set_checkpoints(model: Any, scenario: Scenario, config: Mapping[str, Any]) 
     kind = scenario.training.checkpointing
     if kind in (None, "none"):
         return
-    if kind == "every_k" and _structure(config) is Structure.ENCODER_DECODER:
+    if kind == "every_k" and structure_of(config) is Structure.ENCODER_DECODER:
         raise cannot_build("checkpointing_not_measured", "training.checkpointing", kind)
     try:
         checkpoint_layers(model, scenario.training)
@@ -157,7 +158,7 @@ def _set_loss(model: Any, scenario: Scenario, config: Mapping[str, Any]) -> None
     kind = scenario.training.loss
     if kind in (None, "standard"):
         return
-    causal = _structure(config) is Structure.DECODER
+    causal = structure_of(config) is Structure.DECODER
     reason = why_not_replaceable(model) if causal else "only causal models shift their labels"
     if reason:
         raise cannot_build("loss_not_measured", "training.loss", kind, ValueError(reason))
@@ -183,9 +184,10 @@ def build_model(scenario: Scenario, config: Mapping[str, Any], device: DeviceKin
     try:
         made = make_config(config, scenario)
         with torch.device(device):
-            return _auto_class(config).from_config(
+            model = auto_class(config, scenario.task).from_config(
                 made, dtype=stored_dtype(scenario), attn_implementation=attention, trust_remote_code=False
             )
+            return with_one_embedding(model)
     except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
         raise cannot_build("model_not_built", "model", config.get("model_type"), error) from error
 
@@ -194,8 +196,9 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     """The configuration object: the given keys, and the scenario's dropout wherever the class has one."""
     keys = {key: value for key, value in config.items() if key not in NOT_FOR_THE_CLASS}
     kind = str(config["model_type"])
-    keys = {OWN_NAMES.get((kind, key), key): value for key, value in keys.items()}
     made = AutoConfig.for_model(kind, **keys)
+    if config.get("tie_word_embeddings") is False:
+        made.tie_word_embeddings = False  # `T5Config` says otherwise; a checkpoint with its own head unties it
     dropout = scenario.training.dropout
     for name in DROPOUT_FIELDS if dropout is not None else ():
         if isinstance(getattr(made, name, None), int | float):
@@ -206,15 +209,14 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     return made
 
 
-def _auto_class(config: Mapping[str, Any]) -> Any:
-    try:
-        return AUTO_CLASSES[model_from_config(config).structure]
-    except UnknownArchitecture:
-        return AutoModelForCausalLM
-
-
-def add_adapter(model: Any, adapter: Adapter) -> Any:
+def add_adapter(model: Any, adapter: Adapter, *, causal: bool = True, head: bool = False) -> Any:
     """The model with its base frozen and adapters in place.
+
+    Args:
+        model: The model.
+        adapter: The scenario's block.
+        causal: The model is a causal one.
+        head: The model has a classifier, which is trained whole.
 
     Raises:
         CannotBuildError: PEFT refuses the settings.
@@ -222,19 +224,21 @@ def add_adapter(model: Any, adapter: Adapter) -> Any:
     from peft import IA3Config, LoraConfig, get_peft_model  # noqa: PLC0415  # seconds, and few jobs need it
 
     targets = "all-linear" if adapter.targets == "all_linear" else adapter.targets and list(adapter.targets)
-    saved = list(adapter.modules_to_save) or None
+    saved = [*adapter.modules_to_save, *((CLASSIFIER,) if head else ())] or None
+    task = "CAUSAL_LM" if causal else None
     if adapter.method == "ia3":
-        chosen: Any = IA3Config(target_modules=targets, modules_to_save=saved, task_type="CAUSAL_LM")
+        chosen: Any = IA3Config(target_modules=targets, modules_to_save=saved, task_type=task)
     else:
         chosen = LoraConfig(
             r=adapter.rank or 8,
             lora_alpha=adapter.alpha or 8,
             lora_dropout=adapter.dropout or 0.0,
             target_modules=targets,
+            exclude_modules=None if causal else list(HEADS),
             modules_to_save=saved,
             use_rslora=adapter.method == "rslora",
             use_dora=adapter.method == "dora",
-            task_type="CAUSAL_LM",
+            task_type=task,
         )
     try:
         return get_peft_model(model, chosen, autocast_adapter_dtype=adapter.dtype in (None, "fp32"))
@@ -298,7 +302,9 @@ def batch_maker(
     """Random tokens, with labels; encoder-decoders get both sides."""
     training = scenario.training
     rows, length = training.micro_batch, training.sequence_length
-    structure = _structure(config)
+    structure = structure_of(config)
+    if (own := own_batch(scenario, config, device, vocab)) is not None:
+        return own
     if training.packing not in (None, "none"):
         return _packed_maker(training, structure, device, vocab)
     target = training.decoder_sequence_length or length if structure is Structure.ENCODER_DECODER else length
@@ -326,10 +332,3 @@ def _packed_maker(
         return {"input_ids": tokens, "labels": tokens.clone(), "position_ids": positions(training, device)}
 
     return make
-
-
-def _structure(config: Mapping[str, Any]) -> Structure:
-    return AUTO_CLASSES_BY_NAME.get(_auto_class(config).__name__, Structure.DECODER)
-
-
-AUTO_CLASSES_BY_NAME: Final = {auto.__name__: structure for structure, auto in AUTO_CLASSES.items()}

@@ -9,7 +9,7 @@ from planner.estimate import plan
 from planner.plan_types import Plan
 from planner.scenario import Scenario
 from profiler.compare import NOT_ON_CPU
-from profiler.plan_request import CHILD_BYTES, for_classes, prepare
+from profiler.plan_request import CHILD_BYTES, prepare
 from tests.profiler.scenarios import GPT2, LLAMA, scenario
 
 
@@ -70,11 +70,3 @@ def test_a_catalog_model_gets_its_config() -> None:
     prepared = prepare(answer, "cpu", None)
     assert prepared.config["model_type"] == "gpt2"
     assert prepared.scenario["model"] == {"id": "openai-community/gpt2"}
-
-
-def test_configs_say_what_a_class_would_fill_in_otherwise_and_leave_out_what_it_works_out() -> None:
-    latent = {"model_type": "deepseek_v2", "kv_lora_rank": 512}
-    assert for_classes(latent) == {**latent, "q_lora_rank": None}
-    assert for_classes({**latent, "q_lora_rank": 1536})["q_lora_rank"] == 1536
-    assert for_classes({"model_type": "falcon", "head_dim": 64}) == {"model_type": "falcon"}
-    assert for_classes(GPT2) == GPT2
