@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.sweep.polynomial import (
+    Coefficient,
     Polynomial,
     add,
     as_constant,
@@ -55,15 +56,19 @@ class Powers:
     y: Whole
 
     def polynomial(self, one: Polynomial) -> Whole:
-        """A polynomial with whole coefficients at every point; shape (1, 1) up to (n, m)."""
-        total: Whole = np.zeros((1, 1), np.int64)
+        """A polynomial with whole coefficients at every point, by Horner's rule; shape (1, 1) up to (n, m)."""
+        by_y: dict[int, Whole] = {}
         for (i, j), coefficient in one.items():
             term: Whole = np.full((1, 1), int(coefficient), np.int64)
             for _ in range(i):
                 term = term * self.x
-            for _ in range(j):
-                term = term * self.y
-            total = total + term
+            by_y[j] = by_y[j] + term if j in by_y else term
+        most = max(by_y, default=0)
+        total: Whole = by_y.get(most, np.zeros((1, 1), np.int64))
+        for j in range(most - 1, -1, -1):
+            total = total * self.y
+            if j in by_y:
+                total = total + by_y[j]
         return total
 
 
@@ -196,7 +201,7 @@ def _divide(left: Formula, right: Formula) -> Formula:
     divisor = as_constant(right) if isinstance(right, Mapping) else None
     if not divisor or not isinstance(left, Mapping):
         raise NotExpressibleError("a division by a size or of a call")
-    return scaled(left, 1 / divisor)
+    return scaled(left, Fraction(1) / divisor)
 
 
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Formula, Formula], Formula]]] = {
@@ -236,7 +241,7 @@ def _checked(formula: Formula, corner: tuple[int, int]) -> Formula:
     return formula
 
 
-def _bound(formula: Formula, corner: tuple[int, int]) -> Fraction:
+def _bound(formula: Formula, corner: tuple[int, int]) -> Coefficient:
     """A size no partial result exceeds anywhere up to the corner.
 
     Raises:
@@ -248,13 +253,15 @@ def _bound(formula: Formula, corner: tuple[int, int]) -> Fraction:
         case Extreme():
             found = max(_bound(part, corner) for part in formula.parts)
         case Sum():
-            found = sum((_bound(part, corner) for part in formula.parts), Fraction())
+            found = sum([_bound(part, corner) for part in formula.parts])
         case Times():
             found = _bound(formula.part, corner) * _bound(formula.factor, corner)
         case _:
             if not is_whole(formula):
                 raise NotExpressibleError("not whole")
-            found = value_at({power: abs(coefficient) for power, coefficient in formula.items()}, *corner)
+            found = value_at(
+                {power: max(coefficient, -coefficient) for power, coefficient in formula.items()}, *corner
+            )
     if found > LARGEST:
         raise NotExpressibleError("beyond 64 bits")
     return found

@@ -22,8 +22,9 @@ from planner.moments import all_moments
 from planner.plan_types import Plan
 from planner.scenario import Scenario
 from planner.sweep.formula import NotExpressibleError, Powers, Whole
-from planner.sweep.ledgers import DeviceValues, device_values
+from planner.sweep.ledgers import DeviceValues, device_values, highest
 from planner.sweep.region import NotAlikeError, StepError, compiled
+from planner.sweep.sums import Sums
 
 AXES: Final[Mapping[str, tuple[str, str]]] = {
     "micro_batch": ("training", "micro_batch"),
@@ -36,7 +37,7 @@ AXES: Final[Mapping[str, tuple[str, str]]] = {
 REFUSED: Final = -1
 """In `Sweep.verdicts`: the question has errors at this point."""
 UNKNOWN_BYTES: Final = np.iinfo(np.int64).min
-POINTS_AT_ONCE: Final = 1 << 13
+POINTS_AT_ONCE: Final = 1 << 15
 PHASES: Final = tuple(Phase)
 Codes = NDArray[np.int8]
 Parts = tuple[tuple[slice, slice], tuple[slice, slice]]
@@ -160,12 +161,16 @@ class _Maker:
             return
         if programs is None:
             return
+        sums = [Sums(one) for one in programs]
         step = max(1, POINTS_AT_ONCE // len(ys))
         y = np.array([ys], np.int64)
         for start in range(down.start, down.stop, step):
             rows = slice(start, min(start + step, down.stop))
             powers = Powers(np.array(self.rows[rows], np.int64)[:, None], y)
-            values = [device_values(one, powers, self.scenario, self.tables, self.band) for one in programs]
+            values = [
+                device_values(one, of, powers, self.scenario, self.tables, self.band)
+                for one, of in zip(programs, sums, strict=True)
+            ]
             self._store(rows, across, values)
 
     def _at_step(self, down: slice, across: slice, error: StepError) -> Parts | None:
@@ -194,24 +199,23 @@ class _Maker:
     def _store(self, down: slice, across: slice, devices: list[DeviceValues]) -> None:
         """The group with the least headroom; where no capacity is known, the one with the highest peak."""
         place = down, across
-        shape = self.peak[place].shape
         known = [device for device in devices if device.headroom_bytes is not None] or devices
-        best = np.broadcast_to(_rank(known[0]), shape)
-        self._copy(known[0], place, np.ones(shape, bool))
-        for device in known[1:]:
-            rank = _rank(device)
-            self._copy(device, place, np.broadcast_to(rank < best, shape))
-            best = np.minimum(rank, best)
+        limits = highest([_nearness(device) for device in known], range(len(known)))
+        for i in limits.present:
+            where = limits.which == i if len(limits.present) > 1 else True
+            self._copy(known[i], place, where)
         for device in devices:
             np.maximum(self.verdicts[place], device.verdicts, out=self.verdicts[place])
 
-    def _copy(self, device: DeviceValues, place: tuple[slice, slice], where: NDArray[np.bool_]) -> None:
+    def _copy(
+        self, device: DeviceValues, place: tuple[slice, slice], where: NDArray[np.bool_] | bool
+    ) -> None:
         np.copyto(self.peak[place], device.peak_bytes, where=where)
         np.copyto(self.phases[place], device.phases, where=where)
         if device.headroom_bytes is not None:
             np.copyto(self.headroom[place], device.headroom_bytes, where=where)
-        for category, sizes in self.categories.items():
-            np.copyto(sizes[place], device.categories.get(category, 0), where=where)
+        for category, sizes in device.categories().items():
+            np.copyto(self.categories[category][place], sizes, where=where)
 
     def _store_plan(self, i: int, j: int) -> None:
         found = self.plan_at(self.rows[i], self.columns[j])
@@ -238,9 +242,9 @@ class _Maker:
         )
 
 
-def _rank(device: DeviceValues) -> Whole:
-    """The lower, the nearer to limiting the job."""
-    return -device.peak_bytes if device.headroom_bytes is None else device.headroom_bytes
+def _nearness(device: DeviceValues) -> Whole:
+    """The higher, the nearer to limiting the job."""
+    return device.peak_bytes if device.headroom_bytes is None else -device.headroom_bytes
 
 
 def _parts(down: slice, across: slice, error: NotExpressibleError) -> Parts:

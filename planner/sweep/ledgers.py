@@ -1,8 +1,7 @@
 """The ledger of one group of devices at every point of a region, as arrays."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -10,19 +9,19 @@ from numpy.typing import NDArray
 
 from planner.estimate import SEVERITY
 from planner.hardware import Band, Tables
-from planner.ledger import LAYER_ORDER, Category, Layer, Phase
+from planner.ledger import Category, Layer, Phase
 from planner.memory.runtime import slack_fracs
 from planner.plan_types import Verdict
 from planner.scenario import Scenario
 from planner.sweep.formula import Powers, Whole, values
-from planner.sweep.region import DeviceProgram, Group, Key, Moment
-from planner.training.allocator_cache import cache_bytes, is_hidden, makes_in_streams, parts_of
+from planner.sweep.region import DeviceProgram
+from planner.sweep.sums import Sums, Total, Totals
+from planner.training.allocator_cache import cache_bytes, makes_in_streams, parts_of
 from planner.training.setup import Setup
 
 PHASES: Final = tuple(Phase)
-UP_TO: Final = {layer: frozenset(LAYER_ORDER[: i + 1]) for i, layer in enumerate(LAYER_ORDER)}
-CODES: Final = {verdict: SEVERITY.index(verdict) for verdict in Verdict}
-Which = NDArray[np.intp]
+CODES: Final = {verdict: np.int8(SEVERITY.index(verdict)) for verdict in Verdict}
+Which = NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,118 +33,120 @@ class DeviceValues:
         headroom_bytes: Usable less peak; None where the card's size is not known.
         verdicts: Positions in `SEVERITY`.
         phases: Position of the fullest phase in `Phase`.
-        categories: Bytes at that moment by category.
+        categories: Works out bytes at that moment by category.
     """
 
     peak_bytes: Whole
     headroom_bytes: Whole | None
     verdicts: NDArray[np.int8]
     phases: NDArray[np.int8]
-    categories: dict[Category, Whole]
+    categories: Callable[[], dict[Category, Whole]]
+
+
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """The highest of several sizes at every point.
+
+    Attributes:
+        size: The highest.
+        which: Its position among them: the first of equals.
+        present: Every position that `which` holds somewhere, and perhaps some that it does not.
+    """
+
+    size: Whole
+    which: Which
+    present: tuple[int, ...]
 
 
 class Ledgers:
     """The sums that `planner.ledger.Ledger` answers, over a region. A phase is as its fullest moment is.
 
     Args:
-        program: The device's entries.
+        sums: The device's sums as formulas.
         powers: The points.
     """
 
-    def __init__(self, program: DeviceProgram, powers: Powers) -> None:
-        self.moments = program.moments
-        self._sizes = {key: _size(group, powers) for key, group in program.groups.items()}
-        self._made: dict[tuple[Key, ...], Whole] = {}
+    def __init__(self, sums: Sums, powers: Powers) -> None:
+        self._sums, self._powers = sums, powers
+        self._made: dict[Total | int, Whole] = {}
+        self._highest: dict[Totals, Highest] = {}
 
-    def moment_bytes(self, moment: Moment, layer: Layer = Layer.DEVICE) -> Whole:
-        """Bytes alive in one moment, every layer up to `layer`."""
-        inner = UP_TO[layer]
-        return self._added(key for key in self._sizes if moment in key[2] and key[1] in inner)
-
-    def fullest(self, layer: Layer = Layer.DEVICE) -> tuple[Whole, Which]:
-        """The highest total of any moment, and its position in `moments`: the first of equals."""
-        return _highest([self.moment_bytes(moment, layer) for moment in self.moments])
+    def fullest(self, layer: Layer = Layer.DEVICE) -> Highest:
+        """The highest total of any moment, and its position among all moments."""
+        return self._lead(self._sums.alive(None, layer))
 
     def peak(self, layer: Layer = Layer.DEVICE) -> tuple[Which, Whole]:
         """As in `Ledger.peak`, with the moment's position for the phase."""
-        total, which = self.fullest(layer)
-        return which, total
+        found = self.fullest(layer)
+        return found.which, found.size
 
     def phase_bytes(self, phase: Phase, layer: Layer = Layer.DEVICE) -> Whole:
         """Bytes alive in a phase."""
-        return _highest([self.moment_bytes(moment, layer) for moment in self._within(phase)])[0]
+        return self._lead(self._sums.alive(phase, layer)).size
 
     def category_bytes(self, phase: Phase, category: Category, but: Phase | None = None) -> Whole:
         """Allocated bytes of one category alive in a phase, those alive in `but` left out."""
-        left_out = frozenset(self._within(but)) if but else frozenset()
-        keys = [
-            key
-            for key in self._sizes
-            if key[0] is category and key[1] is Layer.ALLOCATED and not key[2] & left_out
-        ]
-        return self._picked(
-            phase, {m: self._added(k for k in keys if m in k[2]) for m in self._within(phase)}
-        )
+        return self._at_fullest(phase, self._sums.category(phase, category, but))
 
     def total(self, *names: str) -> Whole:
         """Bytes of the entries with these names, where their moment is its phase's fullest."""
         found: Whole = np.zeros((1, 1), np.int64)
-        for key, size in self._sizes.items():
-            if key[4] in names:
-                phase = next(iter(key[2]))[0]
-                nothing = np.zeros((1, 1), np.int64)
-                by_moment = {m: size if m in key[2] else nothing for m in self._within(phase)}
-                found = found + self._picked(phase, by_moment)
+        for phase, totals in self._sums.named(names):
+            found = found + self._at_fullest(phase, totals)
         return found
 
     def hidden(self, setup: Setup) -> Whole:
         """As `planner.training.allocator_cache.hidden_bytes`."""
-        streams = makes_in_streams(setup)
-        bare = {
-            moment: self._added(
-                k for k in self._sizes if moment in k[2] and is_hidden(k[0], k[1], k[4], in_streams=streams)
-            )
-            for moment in self._within(Phase.BACKWARD)
-        }
-        return _highest(list(bare.values()))[0] - self._picked(Phase.BACKWARD, bare)
+        bare = self._sums.hidden(in_streams=makes_in_streams(setup))
+        return self._lead(bare).size - self._at_fullest(Phase.BACKWARD, bare)
 
-    def at(self, which: Which, *, floors: bool = False) -> dict[Category, Whole]:
-        """Bytes by category in the moment that each point has; `floors`: counted weights alone."""
-        found = {}
-        for category in dict.fromkeys(key[0] for key in self._sizes):
-            keys = [key for key in self._sizes if key[0] is category and (key[3] or not floors)]
-            sums = [self._added(key for key in keys if moment in key[2]) for moment in self.moments]
-            found[category] = _pick(which, sums)
+    def stacked(self, at: Highest) -> dict[Category, Whole]:
+        """Bytes by category in the moment that each point has."""
+        return {
+            category: self._picked(at, self._sums.stacked(category, floors=False))
+            for category in self._sums.categories
+        }
+
+    def floor(self, at: Highest) -> Whole:
+        """Bytes of the weights that are counted, in the moment that each point has."""
+        return self._picked(at, self._sums.stacked(Category.WEIGHTS, floors=True))
+
+    def _at_fullest(self, phase: Phase, totals: Totals) -> Whole:
+        return self._picked(self._lead(self._sums.alive(phase, Layer.DEVICE)), totals)
+
+    def _lead(self, totals: Totals) -> Highest:
+        if totals not in self._highest:
+            sizes = [self._values(totals.of[i]) for i in totals.may_lead]
+            self._highest[totals] = highest(sizes, totals.may_lead)
+        return self._highest[totals]
+
+    def _picked(self, at: Highest, totals: Totals) -> Whole:
+        """For each point the sum of its moment."""
+        first, *others = dict.fromkeys(totals.of[i] for i in at.present)
+        found = self._values(first)
+        for other in others:
+            here = [at.which == i for i in at.present if totals.of[i] is other]
+            found = np.where(np.logical_or.reduce(here), self._values(other), found)
         return found
 
-    def _within(self, phase: Phase) -> tuple[Moment, ...]:
-        return tuple(moment for moment in self.moments if moment[0] is phase)
+    def _values(self, total: Total) -> Whole:
+        if total not in self._made:
+            size = self._powers.polynomial(total.polynomial)
+            for number in total.others:
+                size = size + self._other(number)
+            size.setflags(write=False)
+            self._made[total] = size
+        return self._made[total]
 
-    def _picked(self, phase: Phase, sizes: dict[Moment, Whole]) -> Whole:
-        if len(sizes) == 1:
-            return next(iter(sizes.values()))
-        return _pick(self._fullest_of[phase], list(sizes.values()))
-
-    @cached_property
-    def _fullest_of(self) -> dict[Phase, Which]:
-        return {
-            phase: _highest([self.moment_bytes(moment) for moment in self._within(phase)])[1]
-            for phase in dict.fromkeys(phase for phase, _ in self.moments)
-        }
-
-    def _added(self, keys: Iterable[Key]) -> Whole:
-        """The sum of several groups; equal lists share one array."""
-        alike = tuple(keys)
-        if alike not in self._made:
-            total: Whole = np.zeros((1, 1), np.int64)
-            for key in alike:
-                total = total + self._sizes[key]
-            self._made[alike] = total
-        return self._made[alike]
+    def _other(self, number: int) -> Whole:
+        if number not in self._made:
+            self._made[number] = values(self._sums.others[number], self._powers)
+        return self._made[number]
 
 
 def device_values(
     program: DeviceProgram,
+    sums: Sums,
     powers: Powers,
     scenario: Scenario,
     tables: Tables,
@@ -155,34 +156,27 @@ def device_values(
 
     Args:
         program: The device's entries.
+        sums: Their sums.
         powers: The points.
         scenario: The question with its defaults filled in, for its margin and allocator.
         tables: Constants.
         band: The row behind the band; None where there is none.
     """
-    ledgers = Ledgers(program, powers)
+    ledgers = Ledgers(sums, powers)
     usable = None if program.usable is None else powers.polynomial(program.usable)
-    peak, which = ledgers.fullest()
-    categories = ledgers.at(which)
+    fullest = ledgers.fullest()
+    peak, added = fullest.size, {}
     if program.setup is not None:
         cache = _cache(ledgers, program.setup, program.shard, usable, scenario, tables)
-        categories[Category.ALLOCATOR] = cache
-        peak = peak + cache
-    floor = ledgers.at(which, floors=True).get(Category.WEIGHTS, np.zeros((1, 1), np.int64))
+        peak, added = peak + cache, {Category.ALLOCATOR: cache}
+    phases = np.array([PHASES.index(phase) for phase, _ in program.moments], np.int8)
     return DeviceValues(
         peak_bytes=peak,
         headroom_bytes=None if usable is None else usable - peak,
-        verdicts=_verdicts(peak, usable, floor, scenario.hardware.margin_frac, band),
-        phases=np.array([PHASES.index(phase) for phase, _ in ledgers.moments], np.int8)[which],
-        categories=categories,
+        verdicts=_verdicts(peak, usable, ledgers.floor(fullest), scenario.hardware.margin_frac, band),
+        phases=phases[fullest.which],
+        categories=lambda: ledgers.stacked(fullest) | added,
     )
-
-
-def _size(group: Group, powers: Powers) -> Whole:
-    size = powers.polynomial(group.polynomial)
-    for other in group.others:
-        size = size + values(other, powers)
-    return size
 
 
 def _cache(
@@ -190,31 +184,25 @@ def _cache(
 ) -> Whole:
     """The allocator's cache, by the very rule of a single plan."""
     parts = parts_of(ledgers, setup, shard, ledgers.hidden(setup), larger=np.maximum)
-    room = None if usable is None else usable - ledgers.fullest(Layer.PROCESS)[0]
+    room = None if usable is None else usable - ledgers.fullest(Layer.PROCESS).size
     fracs = slack_fracs(scenario.runtime.allocator, tables)
     found = cache_bytes(parts, fracs, room, ceil=np.ceil, larger=np.maximum, smaller=np.minimum)
     whole: Whole = np.asarray(found).astype(np.int64)
     return whole
 
 
-def _highest(totals: list[Whole]) -> tuple[Whole, Which]:
-    """The highest of several totals, and which: the first of equals."""
-    peak = totals[0]
-    which: Which = np.zeros((1, 1), np.intp)
-    for i, total in enumerate(totals[1:], start=1):
-        higher = total > peak
-        peak, which = np.where(higher, total, peak), np.where(higher, i, which)
-    return peak, which
-
-
-def _pick(which: Which, sizes: list[Whole]) -> Whole:
-    """For each point the size at its position."""
-    if all(size is sizes[0] for size in sizes):
-        return sizes[0]
-    found: Whole = np.zeros((1, 1), np.int64)
-    for i, size in enumerate(sizes):
-        found = np.where(which == i, size, found)
-    return found
+def highest(sizes: Sequence[Whole], positions: Sequence[int]) -> Highest:
+    """The highest of several sizes, and the position of which it is: the first of equals."""
+    size, which = sizes[0], np.full((1, 1), positions[0], np.int16)
+    present = [positions[0]]
+    for other, position in zip(sizes[1:], positions[1:], strict=True):
+        higher = other > size
+        if higher.all():
+            size, which, present = other, np.full((1, 1), position, np.int16), [position]
+        elif higher.any():
+            size, which = np.maximum(size, other), np.where(higher, np.int16(position), which)
+            present.append(position)
+    return Highest(size, which, tuple(present))
 
 
 def _verdicts(
@@ -222,8 +210,8 @@ def _verdicts(
 ) -> NDArray[np.int8]:
     """`planner.estimate.verdict_for` with `planner.accuracy.bands.with_floor`, at every point."""
     if usable is None or band is None:
-        return np.full((1, 1), CODES[Verdict.UNKNOWN], np.int8)
-    low, high = np.rint(peak * band.low_frac), np.rint(peak * band.high_frac)
-    low, high = np.maximum(low, floor), np.where(floor > low, np.maximum(floor, high), high)
+        return np.full((1, 1), CODES[Verdict.UNKNOWN])
+    low = np.maximum(np.rint(peak * band.low_frac), floor)
+    high = np.maximum(np.rint(peak * band.high_frac), floor)
     codes = np.where(high <= usable * (1 - margin_frac), CODES[Verdict.FITS], CODES[Verdict.TIGHT])
-    return np.where(low > usable, CODES[Verdict.DOES_NOT_FIT], codes).astype(np.int8)
+    return np.where(low > usable, CODES[Verdict.DOES_NOT_FIT], codes)

@@ -1,50 +1,55 @@
-"""Polynomials in the two sizes of a sweep, exact: powers of (x, y) with a fraction each."""
+"""Polynomials in the two sizes of a sweep, exact: powers of (x, y) with a whole number or a fraction each."""
 
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 Power = tuple[int, int]
-Polynomial = Mapping[Power, Fraction]
+Coefficient = Fraction | int
+"""Whole numbers are kept as such where they are seen to be whole: they are worked with much faster."""
+Polynomial = Mapping[Power, Coefficient]
 """Coefficients by the powers of x and y; no zero coefficient is kept."""
 
 ZERO: Final[Polynomial] = {}
 CONSTANT: Final[Power] = (0, 0)
 
 
-def constant(value: Fraction | int | float) -> Polynomial:
+def constant(value: Coefficient | float) -> Polynomial:
     """A number as a polynomial. A float is taken as the binary fraction it is."""
-    amount = Fraction(value)
-    return {CONSTANT: amount} if amount else ZERO
+    return {CONSTANT: _reduced(Fraction(value))} if value else ZERO
+
+
+def _reduced(amount: Fraction) -> Coefficient:
+    return amount.numerator if amount.denominator == 1 else amount
 
 
 def add(left: Polynomial, right: Polynomial) -> Polynomial:
     """Sum."""
     total = dict(left)
     for power, coefficient in right.items():
-        total[power] = total.get(power, Fraction()) + coefficient
+        total[power] = total.get(power, 0) + coefficient
     return {power: coefficient for power, coefficient in total.items() if coefficient}
 
 
-def scaled(one: Polynomial, factor: Fraction | int) -> Polynomial:
+def scaled(one: Polynomial, factor: Coefficient) -> Polynomial:
     """Every coefficient times a number."""
     return {power: coefficient * factor for power, coefficient in one.items()} if factor else ZERO
 
 
 def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     """Product."""
-    total: dict[Power, Fraction] = {}
+    total: dict[Power, Coefficient] = {}
     for (i, j), a in left.items():
         for (k, m), b in right.items():
             power = i + k, j + m
-            total[power] = total.get(power, Fraction()) + a * b
+            total[power] = total.get(power, 0) + a * b
     return {power: coefficient for power, coefficient in total.items() if coefficient}
 
 
-def as_constant(one: Polynomial) -> Fraction | None:
+def as_constant(one: Polynomial) -> Coefficient | None:
     """The number a polynomial is, None where it depends on a size."""
     if not one:
-        return Fraction()
+        return 0
     return one[CONSTANT] if len(one) == 1 and CONSTANT in one else None
 
 
@@ -53,9 +58,13 @@ def is_whole(one: Polynomial) -> bool:
     return all(coefficient.denominator == 1 for coefficient in one.values())
 
 
-def value_at(one: Polynomial, x: int, y: int) -> Fraction:
+def value_at(one: Polynomial, x: int, y: int) -> Coefficient:
     """The exact value at one point."""
-    return sum((c * x**i * y**j for (i, j), c in one.items()), Fraction())
+    total: Coefficient = 0
+    for (i, j), coefficient in one.items():
+        size: int = x**i * y**j
+        total += coefficient * size
+    return total
 
 
 def bilinear(
@@ -72,11 +81,12 @@ def bilinear(
     if xs[0] == xs[1]:
         return low
     slope = scaled(add(_line(ys, corners[1]), scaled(low, -1)), Fraction(1, xs[1] - xs[0]))
-    return add(low, multiply(slope, {(1, 0): Fraction(1), CONSTANT: Fraction(-xs[0])}))
+    found = add(low, multiply(slope, {(1, 0): 1, CONSTANT: -xs[0]}))
+    return {power: _reduced(Fraction(coefficient)) for power, coefficient in found.items()}
 
 
 def _line(ys: tuple[int, int], ends: tuple[Fraction, ...]) -> Polynomial:
     if ys[0] == ys[1]:
         return constant(ends[0])
-    slope = (ends[1] - ends[0]) / (ys[1] - ys[0])
+    slope = _reduced((ends[1] - ends[0]) / (ys[1] - ys[0]))
     return add(constant(ends[0] - slope * ys[0]), {(0, 1): slope} if slope else ZERO)

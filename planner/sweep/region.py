@@ -11,7 +11,7 @@ from planner.ledger import Category, Entry, Layer, Ledger, Phase
 from planner.placement_fit import place_job
 from planner.plan_types import DevicePlan, Plan
 from planner.sweep.formula import Formula, NotExpressibleError, program
-from planner.sweep.polynomial import ZERO, Polynomial, add, bilinear, constant, value_at
+from planner.sweep.polynomial import Polynomial, add, bilinear, constant, value_at
 from planner.training.allocator_cache import PACKED, RETAINED, UNIT_GRADIENTS
 from planner.training.setup import Setup, setup_for
 
@@ -117,7 +117,8 @@ def compiled(
         tables: What the plans are made from.
 
     Returns:
-        One program per group, or None where every plan has errors.
+        One program per group, or None where every plan has errors. Groups that share a ledger, on cards that offer
+        the same, have one together: the first of them answers for all.
 
     Raises:
         NotExpressibleError: The plans of the region don't follow one set of formulas.
@@ -134,6 +135,10 @@ def compiled(
     span = (xs[0], xs[-1]), (ys[0], ys[-1])
     corner = plans[span[0][1], span[1][1]]
     shares = place_job(corner.resolved, corner.model, tables)
+    alike = {
+        tuple((id(plan.devices[i].ledger), plan.devices[i].usable_bytes) for plan in plans.values()): i
+        for i in reversed(range(len(shares)))
+    }
     return tuple(
         _device(
             i,
@@ -143,6 +148,7 @@ def compiled(
             share.shard,
         )
         for i, share in enumerate(shares)
+        if i in alike.values()
     )
 
 
@@ -256,11 +262,11 @@ def _usable(span: tuple[Point, Point], devices: dict[Point, DevicePlan]) -> Poly
 
 def _fitted(span: tuple[Point, Point], known: dict[Point, int] | dict[Point, int | float]) -> Polynomial:
     """The value as a polynomial of the sizes, checked at every probe."""
-    amounts = {point: Fraction(value) for point, value in known.items()}
-    first = next(iter(amounts.values()))
-    if all(amount == first for amount in amounts.values()):
-        return constant(first) if first else ZERO
+    first = next(iter(known.values()))
+    if all(value == first for value in known.values()):
+        return constant(first)
     xs, ys = span
+    amounts = {point: Fraction(value) for point, value in known.items()}
     found = bilinear(xs, ys, tuple(tuple(amounts[x, y] for y in ys) for x in xs))
     if any(value_at(found, *point) != amount for point, amount in amounts.items()):
         raise _NotBilinearError(_stepping(span, amounts))

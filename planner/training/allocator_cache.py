@@ -149,7 +149,7 @@ def parts_of(
     gradients = ledger.category_bytes(Phase.OPTIMIZER_STEP, Category.GRADIENTS, but=Phase.REST)
     logits = ledger.category_bytes(Phase.LOSS, Category.LOGITS)
     if rebinds_logits(setup):
-        logits += ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
+        logits = logits + ledger.category_bytes(Phase.FORWARD, Category.LOGITS)
     renewed = ledger.category_bytes(Phase.REST, Category.GRADIENTS, but=Phase.FORWARD)
     made = makes_in_streams(setup)
     whole = setup.whole_graph or stays_gathered(setup, setup.parallel.pipeline)
