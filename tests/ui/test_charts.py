@@ -82,6 +82,13 @@ def test_a_name_is_escaped_and_cut() -> None:
     assert len(html.unescape(texts(figure)[0])) < 120
 
 
+def test_a_line_above_a_bar_fits_a_phone() -> None:
+    long = device(range(1024), name="H100 SXM5 80GB", weights_gib=7000, usable_gib=79)
+    assert "1,024 × H100<" in texts(gpu_bars.gpu_bars(plan(long), WORDS))[0]
+    short = device([0, 1], name="H100 SXM5 80GB", weights_gib=60, usable_gib=79)
+    assert "2 × H100 SXM5 80GB" in texts(gpu_bars.gpu_bars(plan(short), WORDS))[0]
+
+
 def test_many_groups_show_the_tightest() -> None:
     groups = [device([i], weights_gib=1 + i % 40 / 4) for i in range(60)]
     shown = gpu_bars.shown_groups(plan(*groups))

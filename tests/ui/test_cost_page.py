@@ -240,6 +240,11 @@ def test_headlines(rows: list[Row], kind: Kind, text: str, words: Words) -> None
     assert wording.headline(rows, kind, TODAY, words) == text
 
 
+def test_where_nothing_fits_it_says_what_looks_further(words: Words) -> None:
+    assert "Recommend looks" in wording.why([row(status=Status.SHORT)], Kind.ON_DEMAND, TODAY, words)
+    assert wording.why([row(day="2024")], Kind.SPOT, TODAY, words) == ""
+
+
 def test_the_strip_has_at_most_five_figures_of_one_kind(on_demand: Sequence[Row], words: Words) -> None:
     document = default_document()
     everything = table_rows(document, planned(document))

@@ -83,7 +83,7 @@ def why(columns: Sequence[Column], use_frac: float, words: Words, lack: str) -> 
     text = words.html("buy.tag", n=whole(fits), all=whole(len(columns)))
     tag = Safe(f'<span class="tag {tone}">{"✓" if fits else "✕"}&ensp;{text}</span>')
     if best is None or best.costs is None:
-        text = words.html(f"buy.why.no_{lack}")
+        text = words.html(f"buy.why.no_{lack}" if fits else "buy.why.none_fits")
         return Safe(f"{tag}&ensp;{text}" if columns else words.html("buy.why.empty"))
     compared = [one for one in columns if one.on.fits and _owned(one) is not None]
     unlike = is_alone("owned", best) and is_mixed("owned", compared)

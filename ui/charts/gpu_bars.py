@@ -1,5 +1,6 @@
 """Memory per GPU at its own peak: stacked by category, each card with its own capacity mark."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from ui.charts.base import (
     shortened,
 )
 from ui.charts.drawing import Drawing
+from ui.cost.money import bare_name
 from ui.names import card_name
 from ui.numbers import gib1, ranges, signed_gib, whole
 from ui.tokens import CLEAR, LIGHT, PART_LIGHT
@@ -24,6 +26,9 @@ from ui.words import Words
 
 MOST_ROWS: Final = 24
 NAME_LENGTH: Final = 30
+LINE_LENGTH: Final = 46
+"""Letters above a bar that a phone has room for: the figures at the right among them."""
+_TAGS: Final = re.compile("<[^>]*>")
 TONE: Final = {
     Verdict.FITS: "ok",
     Verdict.TIGHT: "tight",
@@ -88,11 +93,16 @@ def stacked_bars(groups: Sequence[DevicePlan], labels: Sequence[str], words: Wor
 
 def group_label(group: DevicePlan, words: Words) -> str:
     """`GPU 1-4  4 x RTX 4090`, as text of a figure."""
-    name = shortened(card_name(group.gpu_name), NAME_LENGTH)
-    if len(group.indices) > 1:
-        name = words("chart.equal_cards", n=whole(len(group.indices)), name=name)
     gpu = words("chart.gpu", index=shortened(ranges(group.indices), 18))
+    name = _named(card_name(group.gpu_name), group, words)
+    if len(gpu) + len(name) + len(_TAGS.sub("", figures_label(group))) > LINE_LENGTH:
+        name = _named(bare_name(group.gpu_name), group, words)
     return f"{bold(gpu)}  {colored(name, LIGHT['text'])}"
+
+
+def _named(name: str, group: DevicePlan, words: Words) -> str:
+    short, cards = shortened(name, NAME_LENGTH), len(group.indices)
+    return short if cards == 1 else words("chart.equal_cards", n=whole(cards), name=short)
 
 
 def figures_label(group: DevicePlan) -> str:

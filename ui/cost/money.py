@@ -59,11 +59,12 @@ def short_card(gpu: Gpu) -> str:
     """
     if gpu.id not in answers.tables().gpus:
         return gpu.name
-    bare = _bare(gpu.name)
+    bare = bare_name(gpu.name)
     return bare if len(_sizes()[bare]) == 1 else _squeezed(_FORM.sub(" ", card_name(gpu.name)))
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
+    """A card's name without form factor and size."""
     return _squeezed(_SIZE.sub(" ", _FORM.sub(" ", card_name(name))))
 
 
@@ -75,5 +76,5 @@ def _squeezed(text: str) -> str:
 def _sizes() -> dict[str, frozenset[float | None]]:
     found: dict[str, set[float | None]] = {}
     for gpu in answers.tables().gpus.values():
-        found.setdefault(_bare(gpu.name), set()).add(gpu.memory_nominal_gb)
+        found.setdefault(bare_name(gpu.name), set()).add(gpu.memory_nominal_gb)
     return {name: frozenset(sizes) for name, sizes in found.items()}

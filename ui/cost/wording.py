@@ -60,11 +60,13 @@ def tag(rows: Sequence[Row], words: Words) -> Safe:
 
 
 def why(rows: Sequence[Row], kind: Kind, today: date, words: Words) -> Safe:
-    """Where the cheapest hour is and how old its price is."""
+    """Where the cheapest hour is and how old its price is; where nothing fits, what looks further."""
     best = choice.cheapest(rows, today)
     if best is None:
-        empty = "cost.why.own_empty" if kind is Kind.OWN else "cost.why.empty"
-        return Safe("") if rows else words.html(empty)
+        if not rows:
+            return words.html("cost.why.own_empty" if kind is Kind.OWN else "cost.why.empty")
+        fits = any(row.status.value == choice.Show.FITS.value for row in rows)
+        return Safe("") if fits or kind is Kind.OWN else words.html("cost.why.none")
     where = place(best, words)
     rent = rent_text(best, words)
     if best.rented is not None and (best.rented.instances or 1) > 1:

@@ -81,9 +81,13 @@ def draw() -> None:
             with st.container(key="short", gap="xsmall"):
                 _short(of_kind, words)
         _list(of_kind, rows, kind, today, words)
-        _own(plan, frame.document, kind, words)
-        with st.expander(words("cost.refresh.title"), key="refresh"):
-            draw_refresh(words)
+        if kind is Kind.OWN:
+            _own(plan, frame.document, kind, words)
+        with st.container(key="rows_cost", gap=None):
+            if kind is not Kind.OWN:
+                _own(plan, frame.document, kind, words)
+            with st.expander(words("cost.refresh.title"), key="refresh"):
+                draw_refresh(words)
         with st.container(key="split2"):
             with st.container(key="buying", gap="xsmall"):
                 _buy(plan, today, words)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from hardware_db.scores import speed_score
+from hardware_db.scores import SpeedScore, speed_score
 from planner.plan_types import Plan
 from ui import parts, verdict
 from ui.answers import tables as project_tables
@@ -89,6 +89,12 @@ def _accuracy(score: Published, _plan: Plan, words: Words) -> None:
         st.html(parts.section(words("method.speed.title"), words("method.speed.note")))
         st.html(lines_table(speed, words))
         st.html(f'<div class="p m">{note(speed, words)}</div>')
+    with st.container(key="rows_method", gap=None):
+        _tables(score, speed, words)
+
+
+def _tables(score: Published, speed: SpeedScore, words: Words) -> None:
+    """The score in full, folded away."""
     title = words("method.speed.families", n=len(speed.families))
     _folded(title, "speed", lambda: families_table(speed, words), words("method.speed.families_note"))
     title = words("method.cells.title", n=sum(bool(cell.n) for cell in score.cells))

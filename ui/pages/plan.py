@@ -38,7 +38,7 @@ MOST_PANELS = 6
 WIDE_PANELS = 2
 BUDGETS = {"sglang": "static", "sglang_omni": "static", "tensorrt_llm": "left"}
 """How an engine words its share of the card, where it is not a share of everything."""
-LONGEST_FORMULA = 60
+LONGEST_FORMULA = 44
 """A longer one is shown in the working alone."""
 HEAD_START_S = 0.12
 """Server and browser share the processor: the browser draws the bars before it is given the rest to work on."""
@@ -61,10 +61,11 @@ def draw() -> None:
         share, problems = _verdict(frame, plan, found)
         st.html(parts.strip(verdict.strip(plan, words)))
         with st.container(key="split"):
-            bars = st.container(key="bars", gap="xsmall")
+            left, right = st.container(key="half_left"), st.container(key="half_right")
+            bars = left.container(key="bars", gap="xsmall")
             with bars:
                 _bars(plan, words)
-            changes = st.container(key="changes", gap="xsmall")
+            changes = right.container(key="changes", gap="xsmall")
         panels = bars if few else st.container(key="phases", gap="xsmall")
         time.sleep(HEAD_START_S)
         draw_form(frame)
@@ -76,7 +77,7 @@ def draw() -> None:
             _phases(plan, words, wide=few)
         with changes:
             _changes(frame, plan, found)
-        _second_row(frame, plan)
+        _second_row(frame, plan, halves=(left, right) if few else None)
         _effects(frame, plan)
         draw_speed(plan, words)
         with st.container(key="numbers", gap="xsmall"):
@@ -232,18 +233,23 @@ def _reserves(plan: Plan, served: ServingAnswer, words: Words) -> Safe:
     )
 
 
-def _second_row(frame: Frame, plan: Plan) -> None:
+def _second_row(frame: Frame, plan: Plan, halves: tuple[DeltaGenerator, DeltaGenerator] | None) -> None:
+    """The largest entries and the fit map: in a row of their own, or below what the page's halves hold already."""
     words = frame.words
     grid = fit_grid(frame.document, plan)
-    with st.container(key="split2"):
-        with st.container(gap="xsmall"):
-            _largest_entries(plan, words)
-        if grid is not None:
-            with st.container(gap="xsmall"):
-                axes = "map.note" if plan.resolved.is_training else "map.note_serving"
-                axes = axes if grid.current is not None else "map.note_full_length"
-                st.html(parts.section(words("map.title"), words(axes)))
-                st.html(fit_map.fit_map(grid, words))
+    if halves is None:
+        row = st.container(key="split2")
+        halves = row, row
+    left, right = halves
+    with left.container(key="entries", gap="xsmall"):
+        _largest_entries(plan, words)
+    if grid is None:
+        return
+    with right.container(key="fitmap", gap="xsmall"):
+        axes = "map.note" if plan.resolved.is_training else "map.note_serving"
+        axes = axes if grid.current is not None else "map.note_full_length"
+        st.html(parts.section(words("map.title"), words(axes)))
+        st.html(fit_map.fit_map(grid, words))
 
 
 def _largest_entries(plan: Plan, words: Words) -> None:
@@ -284,17 +290,18 @@ def _closer(frame: Frame, plan: Plan) -> None:
     """Further questions about this plan, each folded away."""
     words = frame.words
     st.html(parts.section(words("plan.closer.title"), words("plan.closer.note")))
-    draw_mixed(frame.desk.document)
-    if plan.serving is not None and plan.model.latents is None:
-        draw_requests(frame.document)
-        draw_flags(plan, words)
-    draw_moves(plan, words)
-    if plan.resolved.is_training:
-        draw_recompute(frame.document)
-        draw_padding(frame.document)
-        draw_elastic(frame.document)
-        draw_trial(frame.document)
-    draw_files(frame.document, plan, words)
+    with st.container(key="rows_closer", gap=None):
+        draw_mixed(frame.desk.document)
+        if plan.serving is not None and plan.model.latents is None:
+            draw_requests(frame.document)
+            draw_flags(plan, words)
+        draw_moves(plan, words)
+        if plan.resolved.is_training:
+            draw_recompute(frame.document)
+            draw_padding(frame.document)
+            draw_elastic(frame.document)
+            draw_trial(frame.document)
+        draw_files(frame.document, plan, words)
 
 
 def _table(plan: Plan, words: Words) -> None:

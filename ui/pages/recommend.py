@@ -33,7 +33,7 @@ from ui.recommend.ask import Ask, Reply, reply
 from ui.widths import MOST_PX, column_width
 from ui.words import Safe, Words
 
-PLAN_PX: Final = 330
+PLAN_PX: Final = 480
 WIDTHS: Final[dict[str, int]] = {
     "usd": 76, "usd_from": 76, "usd_to": 76, "days": 66, "days_from": 74, "days_to": 74, "cards": 56,
     "tokens_per_s": 84, "peak": 74, "usable": 74, "usd_per_hour": 76, "date": 84,
@@ -74,12 +74,12 @@ def _answered(frame: Frame, plan: Plan, today: date) -> None:
 def _body(found: Reply, ask: Ask, words: Words) -> None:
     result = found.result
     with st.container(key="split"):
-        with st.container(key="recleft", gap="small"):
+        with st.container(key="half_left", gap="small"):
             with st.container(key="pareto", gap="xsmall"):
                 _chart(result, words)
             with st.container(key="rejected", gap="xsmall"):
                 _rejected(found, words)
-        with st.container(key="recright", gap="small"):
+        with st.container(key="half_right", gap="small"):
             with st.container(key="bestplans", gap="xsmall"):
                 _plans(result, words)
             with st.container(key="others", gap="xsmall"):

@@ -117,6 +117,12 @@ def test_cards_alone_are_not_called_best_beside_a_whole_machine(
     assert ("price is that of the cards alone" in why(found, 0.6, WORDS, "cost")) == told
 
 
+def test_where_the_job_fits_on_no_build_more_cards_are_asked_for() -> None:
+    document = put(default_document(), "model.id", "deepseek-ai/DeepSeek-V3")
+    found = columns({0: _bought("l4-24gb", 1)}, document, Terms(), [], date(2026, 11, 30))
+    assert "more or larger cards" in why(found, 0.6, WORDS, "cost")
+
+
 def test_the_longest_sequence_says_at_how_many() -> None:
     serves = {
         "version": 1, "task": "serve", "model": {"id": "meta-llama/Llama-3.1-8B"}, "runtime": {"name": "vllm"},
