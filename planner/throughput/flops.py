@@ -25,7 +25,8 @@ class LayerLoad:
         stream: Elements that norms, residuals, rotary embedding and activation functions read or write.
         score_width: Query and value widths together; times the keys seen, half the operations of attention.
         state_flops: Operations on recurrent states.
-        held_experts: Elements of all routed experts of the layer.
+        held_experts: Elements of all routed experts of the layer; of a denoiser's block, of the matrices that the
+            picture's tokens do not pass.
         routed_width: Elements sent to experts, all visits together; 0 where dense.
     """
 
@@ -74,6 +75,8 @@ def layer_load(layer: Layer, hidden: int) -> LayerLoad:
             held += linear.weight_params
             experts += linear.weight_params * visited
             expert_widths += width * linear.copies * visited
+        elif layer.program and linear.part is Part.OTHER:
+            held += linear.weight_params
         else:
             dense += linear.weight_params
             widths += width * linear.copies
@@ -109,6 +112,11 @@ def _stream(layer: Layer, hidden: int) -> float:
         4 * hidden * mlp.experts_per_token
     )  # sent to experts in their order and back: each read and written
     return 10 * hidden + rotary + activation + routed
+
+
+def token_share(layer: Layer) -> float:
+    """Share of a sequence's tokens that a layer sees: a quarter for each halving of a picture's sides (U-Nets)."""
+    return 0.25**layer.halvings
 
 
 def is_causal(model: ModelSpec) -> bool:

@@ -150,19 +150,20 @@ def stage_load(
         scores: Attention scores are written and read, all of the square.
         again: Whether what checkpointing does again is counted.
     """
-    passes, tokens, t = passes_of(setup, again=again), setup.tokens, share.tensor
+    passes, t = passes_of(setup, again=again), share.tensor
     full = low = attention = moved = experts = 0.0
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
     modules = modules_again(setup) if again else frozenset[str]()
     for layer, count in distinct((*share.layers, *share.encoder_layers)):
-        load = loads[id(layer)]
+        load, part = loads[id(layer)], fl.token_share(layer)
+        tokens = setup.tokens * part
         dense_again, experts_again = weights_again(layer, modules) if modules else (0.0, 0.0)
         visited = load.expert_weights * passes.dense + experts_again
         products = fl.matrix_flops(tokens, load.weights * passes.dense + dense_again + visited) / t * count
         low, full = (low + products, full) if is_low else (low, full + products)
         experts += fl.matrix_flops(tokens, visited) / t * count
-        seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
+        seen = fl.layer_seen_keys(layer, setup.training.sequence_length * part, causal=causal)
         attention += (
             (
                 fl.attention_flops(tokens, seen, load.score_width) * passes.attention
@@ -177,12 +178,12 @@ def stage_load(
             operands * passes.dense + tokens * load.stream * e / _stream_ranks(setup, t) * passes.stream
         )
         if scores:
-            moved += count * _score_bytes(setup, layer.attention.num_heads / t, passes.attention)
+            moved += count * part**2 * _score_bytes(setup, layer.attention.num_heads / t, passes.attention)
         moved += count * _dequantized(setup, load.weights / t) * passes.visits
     moved += _head_bytes(share, setup, model)
     full += _head_flops(share, setup, model)
     if setup.adapter is not None:
-        full += fl.matrix_flops(tokens, trained) * PRODUCTS
+        full += fl.matrix_flops(setup.tokens * mean_share(model), trained) * PRODUCTS
     layers = len(share.layers) + len(share.encoder_layers)
     full_experts, low_experts = (0.0, experts) if is_low else (experts, 0.0)
     return StageLoad(full, low, attention, moved, layers * passes.visits, full_experts, low_experts)
@@ -227,6 +228,15 @@ def _head_bytes(share: Share, setup: Setup, model: ModelSpec) -> float:
     return (logits + 3 * model.head.weight_params * setup.compute_bytes) / share.tensor
 
 
+def mean_share(model: ModelSpec) -> float:
+    """Share of a sequence's tokens that the mean weight of the layers sees: 1 but for U-Nets."""
+    if model.unet is None:
+        return 1.0
+    weights = sum(layer.params * count for layer, count in model.distinct_layers())
+    seen = sum(layer.params * count * fl.token_share(layer) for layer, count in model.distinct_layers())
+    return seen / weights
+
+
 def token_flops(setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad]) -> float:
     """Operations that one token of the whole model needs, without any that are done again.
 
@@ -235,11 +245,11 @@ def token_flops(setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad
     products = PRODUCTS if setup.adapter is None else PRODUCTS - 1
     causal, total = fl.is_causal(model), 0.0
     for layer, count in model.distinct_layers():
-        load = loads[id(layer)]
-        seen = fl.layer_seen_keys(layer, setup.training.sequence_length, causal=causal)
+        load, part = loads[id(layer)], fl.token_share(layer)
+        seen = fl.layer_seen_keys(layer, setup.training.sequence_length * part, causal=causal)
         total += count * (
-            products * (fl.matrix_flops(1.0, load.weights + load.expert_weights) + load.state_flops)
-            + PRODUCTS * fl.attention_flops(1.0, seen, float(load.score_width))
+            products * (fl.matrix_flops(part, load.weights + load.expert_weights) + load.state_flops)
+            + PRODUCTS * fl.attention_flops(part, seen, float(load.score_width))
         )
     if model.head is not None:
         total += products * fl.matrix_flops(1.0, float(model.head.weight_params))

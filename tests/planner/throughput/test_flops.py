@@ -2,6 +2,7 @@
 
 import pytest
 
+from planner.model.from_row import model_from_row
 from planner.throughput import flops as fl
 from planner.throughput.speculative import expected_tokens, speculative_token_s
 from planner.throughput.training_speed import training_speed
@@ -60,3 +61,24 @@ def test_speculative_decoding_by_hand() -> None:
     assert speculative_token_s(0.010, 0.001, 1.0, 4) == pytest.approx((4 * 0.001 + 0.010) / 5)
     with pytest.raises(ValueError, match=r"accepted_frac: 1.5; allowed: 0 to 1"):
         expected_tokens(1.5, 3)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "side", "counted"),
+    [
+        ("stable-diffusion-v1-5", 64, 0.80327e12),
+        ("stabilityai/stable-diffusion-2-1", 96, 2.14911e12),
+        ("stabilityai/stable-diffusion-xl-base-1.0", 128, 6.76124e12),
+    ],
+)
+def test_a_u_nets_layers_see_a_quarter_of_the_cells_after_each_halving(
+    model_id: str, side: int, counted: float
+) -> None:
+    """`FlopCounterMode` of PyTorch 2.13.0 over diffusers 0.42.1's class; what is of the text alone is left out here."""
+    model = model_from_row(TABLES.pipelines[model_id])
+    found = 0.0
+    for layer, count in model.distinct_layers():
+        load, cells = fl.layer_load(layer, model.hidden_size), side * side * fl.token_share(layer)
+        found += count * fl.matrix_flops(cells, load.weights)
+        found += count * fl.attention_flops(cells, cells, load.score_width)
+    assert found == pytest.approx(counted, rel=0.015)
