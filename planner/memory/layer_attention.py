@@ -9,6 +9,7 @@ from planner.memory.layer_view import RUNS_TRANSFORMERS, View
 from planner.memory.terms import Terms, add
 from planner.model.spec import AttentionKind, ModelSpec, Part
 from planner.training.setup import Setup
+from planner.training.titan import GROUPS_SINCE, NAME
 
 MISTRAL_LIKE: Final = frozenset({"mistral", "mixtral", "qwen2", "qwen2_moe", "starcoder2"})
 WIDE_SCORES: Final = frozenset({"gptj", "codegen", "gpt_neo"})
@@ -127,8 +128,11 @@ def _widened_keys(view: View, more: int) -> Terms:
 def repeats_keys(model_type: str, setup: Setup) -> bool:
     """Whether keys and values are copied for every query head before a kernel that would not need it.
 
-    transformers before 4.48 did so for sdpa, and for flash in the classes that descend from Mistral's.
+    transformers before 4.48 did so for sdpa, and for flash in the classes that descend from Mistral's; torchtitan
+    before February 2026 for all (`repeat_kv`), which a compiler makes again.
     """
+    if setup.runtime == NAME:
+        return bool(setup.version) and setup.version < GROUPS_SINCE and not setup.compiled
     if setup.runtime != "hf_trainer" or not setup.version or setup.version >= FLASH_REPEATS_BEFORE:
         return False
     return setup.training.attention == "sdpa" or model_type in MISTRAL_LIKE

@@ -17,6 +17,8 @@ COMBINED_BY_PRODUCT: Final = (2025, 11), (2026, 4)
 routing weights (pull request 1974), then again by `scatter_add` (2775)."""
 PRODUCTS_KEPT_SINCE: Final = (2026, 2)
 """Selective checkpointing keeps that product too: PyTorch's list of expensive operators has `aten.bmm` (2357)."""
+GROUPS_SINCE: Final = (2026, 2)
+"""Attention is asked to group queries; before, keys and values were copied for every query head (2259)."""
 WHOLE_GRAPH_SINCE: Final = (2026, 3)
 """Compiled models with routed experts run in its graph trainer: forward, loss and backward pass are one graph, run
 operator by operator; the compiler makes kernels of the attention alone (`inductor_compilation="regional"`)."""

@@ -40,13 +40,25 @@ def test_the_loss_at_its_fullest(name: str, version: str, loss: str, compiled: b
 
 
 def test_a_compiler_makes_norms_and_activations_again() -> None:
-    """Llama: of a norm's input no fp32 copy and no product before its weight, of a gated MLP not the activation."""
+    """Llama: of a norm's input no fp32 copy and no product before its weight, of a gated MLP not the activation.
+
+    Nor the keys and values that were copied for every query head.
+    """
     training = {"sequence_length": T, "checkpointing": "none"}
     eager, compiled = (
         ledger("torchtitan", "2025-07", compiled=on, training=training).total("saved_activations")
         for on in (False, True)
     )
-    assert eager - compiled == 32 * T * (2 * 4 * H + 2 * 14336)
+    assert eager - compiled == 32 * T * (2 * 4 * H + 2 * 14336 + 2 * 2 * (H - 1024))
+
+
+def test_keys_are_copied_for_every_query_head_before_february_2026() -> None:
+    training = {"sequence_length": T, "checkpointing": "none"}
+    before, after = (
+        ledger("torchtitan", version, training=training).total("saved_activations")
+        for version in ("2026-01", "2026-02")
+    )
+    assert before - after == 32 * T * 2 * 2 * (H - 1024)
 
 
 def test_pytorchs_own_norm_kernel_keeps_what_it_reads() -> None:
