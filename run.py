@@ -444,7 +444,11 @@ def run_steps(steps: Sequence[Step]) -> int:
 
 
 def port_number(text: str) -> int:
-    """Read a port for argparse."""
+    """Read a port for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
     if text.isascii() and text.isdigit() and 1 <= int(text) <= 65535:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a port: a whole number from 1 to 65535")

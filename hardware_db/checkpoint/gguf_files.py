@@ -65,7 +65,14 @@ def _short(name: str) -> str:
 
 
 def from_headers(headers: Sequence[Header], *, source: str, files: int, repo: str = "") -> Checkpoint:
-    """The checkpoint of a file and its pieces; the first one's metadata holds."""
+    """The checkpoint of a file and its pieces; the first one's metadata holds.
+
+    Args:
+        headers: Of all pieces, in their order.
+        source: Where they were read.
+        files: How many there are.
+        repo: Name of the repository, empty for files at hand.
+    """
     first = headers[0]
     joined = Header(
         values=first.values,

@@ -37,7 +37,11 @@ def read(get: Getter, reading: Reading, cloud: str) -> None:
 
 
 def read_lines(lines: Iterator[str], reading: Reading, provider: str) -> None:
-    """As `read`, of lines at hand."""
+    """As `read`, of lines at hand.
+
+    Raises:
+        ChangedFormatError: A column is missing.
+    """
     rows = csv.reader(lines)
     head = next(rows, [])
     lacking = [name for name in NEEDED if name not in head]

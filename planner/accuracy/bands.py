@@ -37,6 +37,12 @@ def band_for(
 
     `low_frac` and `high_frac` are quantiles of observed / predicted. Serving never borrows from training, nor
     the other way round. None where there is no row at all.
+
+    Args:
+        peak_bytes: The peak, in the layer asked for.
+        scenario: The question, for its runtime and task.
+        tables: With the rows of bands.
+        layer: What the peak is of: the device, or what PyTorch allocated or reserved.
     """
     found = band_row(scenario, tables, layer)
     if found is None:

@@ -116,7 +116,11 @@ def g4(_tables: Tables) -> Claim:
 
 
 def g14(tables: Tables) -> Claim:
-    """Llama-2-70B in fp16 against one A100 80GB."""
+    """Llama-2-70B in fp16 against one A100 80GB.
+
+    Raises:
+        LookupError: The catalog lacks the model.
+    """
     scenario, _ = parse_scenario(
         {"version": 1, "task": "full", "model": {"id": LLAMA_2_70B}, "hardware": CARD}
     )

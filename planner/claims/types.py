@@ -84,7 +84,16 @@ class Claim:
 def worked(
     name: str, said: float | None, unit: Unit, formula: str, symbols: Mapping[str, float], found: float
 ) -> Figure:
-    """A figure with its working."""
+    """A figure with its working.
+
+    Args:
+        name: Its id, which locale files word.
+        said: What people say; None where they name no number.
+        unit: Of both figures.
+        formula: With the symbols below.
+        symbols: Values put in.
+        found: What comes out.
+    """
     return Figure(
         name=name, said=said, found=found, unit=unit, formula=formula, symbols=tuple(symbols.items())
     )

@@ -123,7 +123,11 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def limits_of(options: argparse.Namespace, question: Scenario) -> Limits:
-    """The constraints, with what the options leave out taken from the question."""
+    """The constraints, with what the options leave out taken from the question.
+
+    Raises:
+        ValueError: A technique is not known; the message names it and those that are.
+    """
     given = {
         "most_cards": options.most_gpus,
         "deadline_days": options.deadline_days,

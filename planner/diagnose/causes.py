@@ -106,7 +106,14 @@ _BY_FORM: Final = {
 
 
 def why(record: Record, layers: Layers | None, plan: Plan | None, *, recovered: bool) -> Why:
-    """The cause that a record's figures show."""
+    """The cause that a record's figures show.
+
+    Args:
+        record: The failure, or figures without one.
+        layers: What was on the card, None where the text does not tell.
+        plan: The open plan, if there is one.
+        recovered: Whether the program went on afterwards.
+    """
     if record.form.startswith("host_"):
         return Why(cause=Cause.HOST_MEMORY, certain=record.form not in KILLS)
     if record.form.startswith("nvml_"):

@@ -51,7 +51,16 @@ def remarks_of(
     records: tuple[Record, ...],
     plan: Plan | None,
 ) -> Iterator[Remark]:
-    """Remarks on the text."""
+    """Remarks on the text.
+
+    Args:
+        record: The record that is judged.
+        why: Its cause.
+        phase: Where in the program it was.
+        steps: Steps that the text tells of.
+        records: All that were read.
+        plan: The open plan, if there is one.
+    """
     host = next((r.number("host_frac") for r in records if r.fact("host_frac") is not None), None)
     if host is not None and host > HOST_FULL_FRAC:
         yield _remark("host_nearly_full", host_frac=host)

@@ -22,6 +22,9 @@ def accelerate(plan: Plan) -> Export:
     """The file for `accelerate launch --config_file`: how processes are started and parameters divided.
 
     Batch, optimizer and checkpointing belong to the script; under FSDP the file switches checkpointing on itself.
+
+    Raises:
+        ExportRefusedError: Another runtime, or a division that the file cannot say.
     """
     require_runtime(plan, "hf_trainer", "generic")
     held = plan.resolved.parallel

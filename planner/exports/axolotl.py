@@ -52,7 +52,11 @@ CARRIES: Final = (
 
 
 def axolotl(plan: Plan) -> Export:
-    """The file for `axolotl train`; the data set in it is an example to replace."""
+    """The file for `axolotl train`; the data set in it is an example to replace.
+
+    Raises:
+        ExportRefusedError: Another runtime, or a setting that the file cannot say.
+    """
     require_runtime(plan, "hf_trainer")
     held, training = plan.resolved, plan.resolved.training
     require("training.attention", training.attention or "sdpa", *ATTENTION)

@@ -26,7 +26,11 @@ CARRIES: Final = (
 
 
 def deepspeed(plan: Plan) -> Export:
-    """The file for `deepspeed --deepspeed_config`; checkpointing itself is switched on in the model."""
+    """The file for `deepspeed --deepspeed_config`; checkpointing itself is switched on in the model.
+
+    Raises:
+        ExportRefusedError: Another runtime, or a setting that the file cannot say.
+    """
     require_runtime(plan, "deepspeed")
     values = configuration(plan)
     remarks: tuple[Remark, ...] = ()

@@ -25,7 +25,11 @@ ATTENTION: Final = {"sdpa": "sdpa", "flash": "fa2", "eager": "disabled"}
 
 
 def llama_factory(plan: Plan) -> Export:
-    """The file for `llamafactory-cli train`; the data set in it is an example to replace."""
+    """The file for `llamafactory-cli train`; the data set in it is an example to replace.
+
+    Raises:
+        ExportRefusedError: Another runtime, or a setting that the file cannot say.
+    """
     require_runtime(plan, "hf_trainer")
     held, training = plan.resolved, plan.resolved.training
     name, remarks = model_name(plan.scenario)

@@ -9,7 +9,11 @@ RUNTIMES = ("hf_trainer", "generic", "deepspeed", "unsloth")
 
 
 def peft(plan: Plan) -> Export:
-    """`LoraConfig`, and `BitsAndBytesConfig` where the base is quantized."""
+    """`LoraConfig`, and `BitsAndBytesConfig` where the base is quantized.
+
+    Raises:
+        ExportRefusedError: The job has no adapter, or its runtime does not use PEFT.
+    """
     adapter = adapter_of(plan)
     if adapter is None:
         raise ExportRefusedError("adapter", "task", plan.resolved.task, "lora, qlora")

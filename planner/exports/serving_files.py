@@ -30,7 +30,11 @@ VLLM_FIELDS: Final = (
 
 
 def serve(plan: Plan) -> Export:
-    """The command that starts the server, or Ollama's file."""
+    """The command that starts the server, or Ollama's file.
+
+    Raises:
+        ExportRefusedError: The job trains, or its runtime has no server.
+    """
     command = command_for(plan)
     if command is None:
         raise _no_server(plan)
@@ -75,7 +79,11 @@ def _no_server(plan: Plan) -> ExportRefusedError:
 
 
 def triton(plan: Plan) -> Export:
-    """Triton's `config.pbtxt` with `dynamic_batching`, in protobuf's text format."""
+    """Triton's `config.pbtxt` with `dynamic_batching`, in protobuf's text format.
+
+    Raises:
+        ExportRefusedError: The job trains.
+    """
     if plan.serving is None:
         raise ExportRefusedError("for_serving", "task", plan.resolved.task, "serve")
     batching = plan.scenario.batching
@@ -114,6 +122,9 @@ def kubernetes(plan: Plan, vendor: str | None = "nvidia") -> Export:
     Args:
         plan: A serving plan.
         vendor: Maker of the cards, which names the resource.
+
+    Raises:
+        ExportRefusedError: The job trains, or its engine has no image of its own.
     """
     command = command_for(plan)
     found = IMAGES.get(plan.resolved.runtime.name)

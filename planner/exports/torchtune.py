@@ -41,7 +41,11 @@ CARRIES: Final = (
 
 
 def torchtune(plan: Plan) -> Export:
-    """The file for `tune run`; paths and the data set are examples to replace."""
+    """The file for `tune run`; paths and the data set are examples to replace.
+
+    Raises:
+        ExportRefusedError: Another runtime, a model without a builder there, or a setting that the file cannot say.
+    """
     require_runtime(plan, "torchtune")
     held, training = plan.resolved, plan.resolved.training
     builder = BUILDERS.get(plan.scenario.model.id or "")

@@ -80,7 +80,14 @@ class _Partial:
 
 
 def step_s(slowest_s: float, sum_s: float, micro_batches: int, *, in_turn: bool) -> float:
-    """Seconds of a step: the pipeline filled and emptied once, or one stage at a time."""
+    """Seconds of a step: the pipeline filled and emptied once, or one stage at a time.
+
+    Args:
+        slowest_s: A micro-batch on the slowest stage.
+        sum_s: A micro-batch on all of them.
+        micro_batches: Of a step.
+        in_turn: One stage at a time.
+    """
     if in_turn:
         return micro_batches * sum_s
     return (micro_batches - 1) * slowest_s + sum_s

@@ -60,7 +60,14 @@ def read_trunk(f: Fields, style: Style) -> Trunk:
 
 
 def grouped(heads: int, kv_heads: int, head_dim: int, window: Window = FULL) -> Attention:
-    """Grouped-query attention."""
+    """Grouped-query attention.
+
+    Args:
+        heads: Query heads.
+        kv_heads: Key and value heads.
+        head_dim: Width of each.
+        window: Kind, and the tokens that are seen, None for all.
+    """
     return Attention(
         kind=window[0],
         num_heads=heads,
@@ -72,7 +79,16 @@ def grouped(heads: int, kv_heads: int, head_dim: int, window: Window = FULL) -> 
 
 
 def latent(heads: int, *, nope: int, rope: int, value: int, q_lora_rank: int, kv_lora_rank: int) -> Attention:
-    """Multi-head latent attention: a head's key is `nope` wide and rotary over `rope` more, its value `value`."""
+    """Multi-head latent attention: a head's key is `nope` wide and rotary over `rope` more, its value `value`.
+
+    Args:
+        heads: Heads.
+        nope: Width of a key without its rotary part.
+        rope: Width of the rotary part.
+        value: Width of a value.
+        q_lora_rank: Width of the compressed query, 0 for none.
+        kv_lora_rank: Width of the latent that is cached.
+    """
     return Attention(
         kind=AttentionKind.MLA,
         num_heads=heads,

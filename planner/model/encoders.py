@@ -32,7 +32,18 @@ def encoder_layer(
     gated: bool = False,
     vector_params: int = 0,
 ) -> Layer:
-    """A layer with biases everywhere and two layer norms; `hidden` must be a multiple of `heads`."""
+    """A layer with biases everywhere and two layer norms; `hidden` must be a multiple of `heads`.
+
+    Args:
+        hidden: Residual width.
+        heads: Heads, which divide it.
+        width: Of the feed-forward part.
+        names: Of the projections.
+        mlp_names: Of the feed-forward matrices.
+        qkv_bias: Whether query, key and value have one.
+        gated: Whether the feed-forward part is gated.
+        vector_params: Neither matrix nor norm.
+    """
     shape = grouped(heads, heads, hidden // heads)
     mixer = Mixer(
         shape=shape, linears=attention_matrices(hidden, shape, names, qkv_bias=qkv_bias, output_bias=True)

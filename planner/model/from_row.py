@@ -225,7 +225,11 @@ _SPECIAL: dict[str, Callable[[Row], Config]] = {
 
 
 def pattern_counts(row: Row) -> dict[str, int]:
-    """Layers of each kind from `layer_pattern`, such as `36xlinear_attention 12xfull_attention`."""
+    """Layers of each kind from `layer_pattern`, such as `36xlinear_attention 12xfull_attention`.
+
+    Raises:
+        UnknownArchitecture: A part is no number with a kind.
+    """
     counts: dict[str, int] = {}
     for part in str(row.get("layer_pattern") or "").split():
         number, _, kind = part.partition("x")
@@ -238,7 +242,11 @@ def pattern_counts(row: Row) -> dict[str, int]:
 
 
 def spread(row: Row) -> list[str]:
-    """An order for `layer_pattern`: every rarer kind at even distances, its last at the end."""
+    """An order for `layer_pattern`: every rarer kind at even distances, its last at the end.
+
+    Raises:
+        UnknownArchitecture: There is no pattern, or it cannot be read.
+    """
     counts = pattern_counts(row)
     if not counts:
         raise UnknownArchitecture(str(row.get("model_type")), "missing_key", "layer_pattern")

@@ -168,7 +168,18 @@ def mamba2_mixer(
     conv_bias: bool,
     proj_bias: bool,
 ) -> Mixer:
-    """Mamba-2 (arXiv:2405.21060): state of heads x head width x state size; B and C are convolved too."""
+    """Mamba-2 (arXiv:2405.21060): state of heads x head width x state size; B and C are convolved too.
+
+    Args:
+        hidden: Residual width.
+        heads: Heads.
+        head_dim: Width of a head.
+        state: Elements of the state per channel.
+        groups: Groups that share B and C.
+        kernel: Width of the convolution.
+        conv_bias: Whether the convolution has one.
+        proj_bias: Whether both projections have one.
+    """
     width = heads * head_dim
     conv = width + 2 * groups * state
     return Mixer(

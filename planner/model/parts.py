@@ -36,7 +36,15 @@ NO_FEED = Feed(shape=Mlp(kind=MlpKind.NONE))
 def join(
     mixer: Mixer, feed: Feed, norm_params: int, vector_params: int = 0, cross: Mixer | None = None
 ) -> Layer:
-    """A layer from its halves and the norms around them."""
+    """A layer from its halves and the norms around them.
+
+    Args:
+        mixer: Attention, or what stands in its place.
+        feed: The feed-forward half.
+        norm_params: Elements of the norms around both.
+        vector_params: Neither matrix nor norm, beside what the halves have.
+        cross: Attention to an encoder, of a decoder beside one.
+    """
     linears = mixer.linears + (cross.linears if cross else ()) + feed.linears
     extra_norm = cross.norm_params if cross else 0
     extra_vector = cross.vector_params if cross else 0
@@ -73,7 +81,18 @@ def matrix(
     copies: int = 1,
     quantizable: bool = True,
 ) -> Linear:
-    """A `Linear` with a bias as wide as its output, or none."""
+    """A `Linear` with a bias as wide as its output, or none.
+
+    Args:
+        name: The field's own name.
+        in_features: Input width.
+        out_features: Output width.
+        part: Where it is counted.
+        split: How tensor parallelism divides it.
+        bias: Whether it has one.
+        copies: Such matrices in the layer.
+        quantizable: False for what weight-only formats leave in 16 bit.
+    """
     return Linear(
         name=name,
         in_features=in_features,
@@ -124,7 +143,15 @@ def attention_matrices(
     qkv_bias: bool = False,
     output_bias: bool = False,
 ) -> tuple[Linear, ...]:
-    """Query, key, value and output projections of grouped-query attention."""
+    """Query, key, value and output projections of grouped-query attention.
+
+    Args:
+        hidden_size: Residual width.
+        shape: Heads and their widths.
+        names: Of the projections; a fused one stands for three.
+        qkv_bias: Whether query, key and value have one.
+        output_bias: Whether the output has one.
+    """
     q, k, v = shape.q_width, shape.k_width, shape.v_width
     output = matrix(
         names.output,
@@ -157,7 +184,19 @@ def mlp_matrices(
     prefix: str = "",
     quantizable: bool = True,
 ) -> tuple[Linear, ...]:
-    """Up (and gate) and down projections of one MLP, or of `copies` experts."""
+    """Up (and gate) and down projections of one MLP, or of `copies` experts.
+
+    Args:
+        hidden_size: Residual width.
+        width: Of the MLP, or of one expert.
+        names: Of the matrices; a fused one stands for gate and up.
+        gated: Whether there is a gate.
+        bias: Whether each has one.
+        part: Where they are counted.
+        copies: Experts, 1 for a dense MLP.
+        prefix: Before each name.
+        quantizable: False for what weight-only formats leave in 16 bit.
+    """
 
     def one(name: str, i: int, o: int, split: Split) -> Linear:
         return matrix(prefix + name, i, o, part, split, bias=bias, copies=copies, quantizable=quantizable)
@@ -177,7 +216,15 @@ def mlp_matrices(
 def dense_feed(
     hidden_size: int, width: int, names: MlpNames = LLAMA_MLP, *, gated: bool = True, bias: bool = False
 ) -> Feed:
-    """A dense MLP."""
+    """A dense MLP.
+
+    Args:
+        hidden_size: Residual width.
+        width: Of the MLP.
+        names: Of its matrices.
+        gated: Whether there is a gate.
+        bias: Whether each has one.
+    """
     shape = Mlp(kind=MlpKind.GATED if gated else MlpKind.PLAIN, intermediate_size=width, gated=gated)
     return Feed(shape=shape, linears=mlp_matrices(hidden_size, width, names, gated=gated, bias=bias))
 

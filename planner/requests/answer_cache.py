@@ -84,7 +84,14 @@ def with_cache(
 
 
 def lookup_s(hit_frac: float, local_frac: float, local_s: float, store_s: float) -> float:
-    """Mean look-up: the local tier always, the shared store unless the local tier hits."""
+    """Mean look-up: the local tier always, the shared store unless the local tier hits.
+
+    Args:
+        hit_frac: Share of requests that are answered from the cache.
+        local_frac: Share of the hits that the local tier has.
+        local_s: A look-up in it.
+        store_s: A look-up in the shared store.
+    """
     return local_s + (1 - hit_frac * local_frac) * store_s
 
 

@@ -39,6 +39,15 @@ def parallel_samples(*, prompt_tokens: int, answer_tokens: int, samples: int, bl
     """Several answers to one prompt, at their end: whole blocks of the prompt once, the rest per answer.
 
     Reference: paged_attention, section 4.4, parallel sampling.
+
+    Args:
+        prompt_tokens: Prompt.
+        answer_tokens: Length of each answer.
+        samples: Answers.
+        block_tokens: Size of a block.
+
+    Raises:
+        RequestsInputError: One of them is not above zero.
     """
     _check(prompt_tokens, answer_tokens, samples, block_tokens)
     whole = prompt_tokens // block_tokens
@@ -61,6 +70,9 @@ def beams(
         width: Beams.
         block_tokens: Size of a block.
         seed: Of the draw.
+
+    Raises:
+        RequestsInputError: One of them is not above zero, or there are too many steps.
     """
     _check(prompt_tokens, answer_tokens, width, block_tokens)
     if answer_tokens > MOST_STEPS:
@@ -101,6 +113,9 @@ def common_beginning(
         requests: How many at once.
         hit_frac: Share of them that has the beginning; the number is rounded down.
         block_tokens: Size of a block.
+
+    Raises:
+        RequestsInputError: A number is not above zero, the share is none, or the prefix is longer than a request.
     """
     positive("requests", requests)
     positive("serving.block_size", block_tokens)
@@ -114,7 +129,14 @@ def common_beginning(
 
 
 def prefill_saved_tokens(*, prefix_tokens: int, requests: int, hit_frac: float, block_tokens: int) -> int:
-    """Prompt tokens that are not worked out again: whole blocks, for every hit but the first."""
+    """Prompt tokens that are not worked out again: whole blocks, for every hit but the first.
+
+    Args:
+        prefix_tokens: Tokens in common.
+        requests: How many.
+        hit_frac: Share of them that has the beginning; the number is rounded down.
+        block_tokens: Size of a block.
+    """
     hits = int(requests * hit_frac)
     return max(0, hits - 1) * (prefix_tokens // block_tokens) * block_tokens
 

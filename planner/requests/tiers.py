@@ -38,7 +38,14 @@ class TierLoad:
 
 
 def link_bytes_per_s(where: str, gpu: Gpu, links: Links, cards_per_node: int) -> float | None:
-    """One direction to a tier, per card: the host's link, or a card's part of the node's network."""
+    """One direction to a tier, per card: the host's link, or a card's part of the node's network.
+
+    Args:
+        where: `gpu`, `host` or `shared`.
+        gpu: The card.
+        links: What the question says of links.
+        cards_per_node: Cards of a machine, which share its network.
+    """
     if where == "host":
         return host_link(gpu, links)
     if where == "shared":

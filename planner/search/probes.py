@@ -89,7 +89,18 @@ def placed(
     scenario: Scenario, gpu_id: str, devices: int, *, data: int, micro_batch: int, accumulation: int,
     per_node: int | None = None, ram_gib: float | None = None,
 ) -> Scenario:  # fmt: skip
-    """A question on equal cards, its division and its micro-batches told; the reference card has its own links."""
+    """A question on equal cards, its division and its micro-batches told; the reference card has its own links.
+
+    Args:
+        scenario: The question.
+        gpu_id: The card.
+        devices: How many.
+        data: Data-parallel degree.
+        micro_batch: Sequences of a pass.
+        accumulation: Passes of a step.
+        per_node: Cards of a machine, None: the table's own.
+        ram_gib: Memory of a machine, None where it is not known.
+    """
     hardware = scenario.hardware
     links = Links() if gpu_id == REFERENCE_ID else hardware.links
     on = Hardware(

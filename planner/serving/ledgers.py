@@ -72,6 +72,12 @@ def engine_limit_bytes(share: Share, ledger: Ledger, scenario: Scenario, tables:
     An engine with a budget holds the asked load when its caches fit into what the budget leaves for them.
     That is the same as a limit on the whole ledger: everything but the caches, plus what is left for them. A
     vLLM that finds less free memory than it wants to claim does not start at all, which is a limit of 0.
+
+    Args:
+        share: The device and what it holds.
+        ledger: Of the asked load.
+        scenario: The question with its runtime's defaults filled in.
+        tables: Constants.
     """
     engine = engine_for(scenario.runtime.name)
     if engine.refuses(share, scenario):

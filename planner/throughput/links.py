@@ -91,7 +91,17 @@ def network(links: Links, per_node: int, node: Node | None) -> float | None:
 
 
 def offered_gbit(provider: str, instance_type: str, gpu: Gpu, tables: Tables) -> float | None:
-    """Network of a machine that a cloud rents, where the table of servers names that very machine; else None."""
+    """Network of a machine that a cloud rents, where the table of servers names that very machine; else None.
+
+    Args:
+        provider: Who lets the machine.
+        instance_type: Its name there.
+        gpu: Its card.
+        tables: With the servers.
+
+    Returns:
+        Gbit/s of all its network cards, one direction.
+    """
     name = f"{provider} {instance_type}"
     found = next((node for node in tables.nodes if node.name == name and node.gpu_id == gpu.id), None)
     return None if found is None else found.nic_bytes_per_s_per_node * BITS / GB
@@ -121,6 +131,15 @@ def group_link(gpu: Gpu, hardware: Hardware, ranks: int, tables: Tables) -> tupl
 
     Where the question does not tell how many cards a machine has, those with a fabric sit in the table's server, others
     all in one. A ring between machines uses the network cards of all its ranks in one, up to the rate inside.
+
+    Args:
+        gpu: The card.
+        hardware: Of the question: links, cards of a machine.
+        ranks: Cards of the group.
+        tables: With the servers.
+
+    Returns:
+        Bytes/s, None where they are not known, and whether it spans machines.
     """
     node, (peer, _) = node_of(gpu, tables), peer_link(gpu, hardware.links)
     usual = node.gpus_per_node if node is not None and has_fabric(gpu) else hardware.num_devices

@@ -183,7 +183,15 @@ def prompt_s(work: PromptWork, rates: ServingRates) -> float:
 def request_s(
     token_s: float, prefill_s: float, output_tokens: float, has_prompt: float, waves: float
 ) -> float:
-    """A batch from its first token read to its last token written; further waves wait for the ones before."""
+    """A batch from its first token read to its last token written; further waves wait for the ones before.
+
+    Args:
+        token_s: Seconds of a decoding step.
+        prefill_s: Seconds of reading the prompts.
+        output_tokens: Tokens of an answer.
+        has_prompt: 1 where there are prompts to read, else 0.
+        waves: Batches one after the other.
+    """
     return (prefill_s * has_prompt + output_tokens * token_s) * waves
 
 

@@ -292,6 +292,12 @@ def bubble_frac(schedule: str | None, others: float, micro_batches: int, virtual
     1F1B and GPipe: every other stage passes once, (p-1)/m where stages are equal; interleaving divides that by the
     chunks of a stage. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2. Zero bubble leaves the third that
     weight gradients cannot fill (arXiv 2401.10241, ZB-H1). `naive`: one stage at a time.
+
+    Args:
+        schedule: Name, None for 1F1B.
+        others: Time of all other stages over that of the slowest; p-1 where they are equal.
+        micro_batches: Of a step.
+        virtual_stages: Chunks of a stage, None for one.
     """
     if schedule == "naive":
         return others

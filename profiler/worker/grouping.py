@@ -41,7 +41,14 @@ class ModelShapes:
 
 
 def place(storage: Storage, shapes: ModelShapes, phase: str = "", step: int = 0) -> Place:
-    """Category and name of a storage at a moment of a phase of a step."""
+    """Category and name of a storage at a moment of a phase of a step.
+
+    Args:
+        storage: What is placed.
+        shapes: What tells tensors of the model apart.
+        phase: The moment's.
+        step: The moment's.
+    """
     if storage.kind == OPTIMIZER_STATE:
         return "optimizer_states", storage.detail
     if storage.kind == COMMUNICATION:

@@ -33,7 +33,15 @@ RANK_FAILED: Final = "rank_failed"
 
 
 def measure(channel: Channel, beat: Beat, request: Request, scenario: Scenario, options: Options) -> int:
-    """Build, run, report. Returns the exit code."""
+    """Build, run, report. Returns the exit code.
+
+    Args:
+        channel: Where events go.
+        beat: What samples memory beside the steps.
+        request: As it came, for the report.
+        scenario: The question with its runtime's defaults filled in.
+        options: How to measure.
+    """
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
