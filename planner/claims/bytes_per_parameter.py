@@ -119,7 +119,7 @@ def g14(tables: Tables) -> Claim:
     """Llama-2-70B in fp16 against one A100 80GB.
 
     Raises:
-        LookupError: The catalog lacks the model.
+        LookupError: Its own question can't be read.
     """
     scenario, _ = parse_scenario(
         {"version": 1, "task": "full", "model": {"id": LLAMA_2_70B}, "hardware": CARD}
