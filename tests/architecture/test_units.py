@@ -38,6 +38,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ui/limits.py", "LONGEST_SEQUENCE"): "tokens",
     ("ui/limits.py", "token_steps"): "tokens",
     ("ui/numbers.py", "short_tokens"): "tokens, which come in powers of two",
+    (
+        "planner/training/zero.py",
+        "PARAMETERS_IN_CPU",
+    ): "parameters that stay on the host, a default of the framework",
 }
 
 
