@@ -67,7 +67,6 @@ READ_BY: Final = {
     "megatron": "megatron",
     "serve": "vllm",
 }
-
 """Export -> the importer of the same format. `serve` is read back for vLLM alone."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import run
 from hardware_db import load_tables
 from planner.exports.catalog import READ_BY, TARGETS, TRAINING, export, offered, read_back, stripped
 from planner.exports.types import Export, ExportRefusedError
@@ -66,6 +67,11 @@ def test_a_file_says_what_program_it_is_for(name: str, target: str) -> None:
     found = import_text(file.text, stripped(planned(name).scenario, file.carries))
     assert found.source == READ_BY[target]
     assert [remark for remark in found.trouble if remark.reason != "no_memory"] == []
+
+
+def test_the_page_about_files_names_every_format() -> None:
+    page = (run.ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
+    assert [name for name in (*TARGETS, *FORMATS) if f"`{name}`" not in page] == []
 
 
 def test_every_pair_has_a_case() -> None:
