@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 
+from planner.diffusion.operations import WIDE
 from planner.ledger import Category, Entry, Phase
 from planner.memory.terms import item
 from planner.model.spec import Latents, ModelSpec
 
 
-def component_entries(model: ModelSpec, e: int, phases: Iterable[Phase], *names: str) -> list[Entry]:
+def component_entries(
+    model: ModelSpec, e: int, phases: Iterable[Phase], *names: str, trains: bool = True
+) -> list[Entry]:
     """Weights of the components, an entry each kind.
 
     Args:
@@ -15,15 +18,22 @@ def component_entries(model: ModelSpec, e: int, phases: Iterable[Phase], *names:
         e: Bytes of an element.
         phases: When they are on the device.
         names: Kinds that are asked for; all if none is named.
+        trains: Whether the denoiser is trained.
     """
+    latents = model.latents
+    wide = trains and latents is not None and latents.wide_vae
+    sizes = {"vae": WIDE if wide else e}
     kinds = dict.fromkeys(part.name for part in model.components if not names or part.name in names)
     return [
         item(
             Category.WEIGHTS,
             f"{kind}_weights",
-            sum(part.params for part in model.components if part.name == kind) * e,
+            sum(part.params for part in model.components if part.name == kind) * sizes.get(kind, e),
             "P*e",
-            {"P": sum(part.params for part in model.components if part.name == kind), "e": e},
+            {
+                "P": sum(part.params for part in model.components if part.name == kind),
+                "e": sizes.get(kind, e),
+            },
             "pipeline_components",
             phases=phases,
         )

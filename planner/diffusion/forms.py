@@ -18,6 +18,7 @@ MATRICES: Final = {
     "w_up": ("proj_mlp", "net.0.proj", "linear_in", "w1"),
     "w_down": ("net.2", "linear_out", "w2"),
     "w_attention": ("to_q",),
+    "w_text": ("to_add_out",),
     "w_in": ("to_qkv_mlp_proj",),
     "w_out": ("proj_out", "attn.to_out"),
 }
@@ -119,7 +120,7 @@ def widths_of(layer: Layer, model: ModelSpec, sequence: int, batch: int, rank: i
         "gate_up": 2 * inner,
     }
     stream, feed = _of_text(layer, hidden, inner)
-    whole |= {"p": stream, "ip": feed, "2i": 2 * inner, "2ip": 2 * feed}
+    whole |= {"p": stream, "ip": feed, "gp": 2 * feed}
     shares = {
         f"{part}_{stream}": size * share
         for part, size in whole.items()

@@ -12,6 +12,7 @@ from typing import Final
 from planner.diffusion.components import component_entries, has_vae, image_tokens, pixels, vae_entry
 from planner.diffusion.forms import plain_peak, text_tokens
 from planner.diffusion.gaps import PHASES
+from planner.diffusion.operations import WIDE
 from planner.diffusion.unet_memory import plain_entry
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Ledger, Phase
@@ -41,7 +42,7 @@ def pipeline_entries(share: Share, scenario: Scenario, model: ModelSpec, tables:
         *_weights(share, scenario, model, e),
         *_inputs(latents, asked, e),
         *_denoising(model, latents, asked, e),
-        *_decoding(model, latents, asked, e),
+        *_decoding(model, latents, asked, WIDE if decodes_wide(scenario, model) else e),
         *(one._replace(phases=frozenset(PHASES)) for one in context_entries(share, tables, communicators=0)),
     ]
 
@@ -59,12 +60,32 @@ def _weights(share: Share, scenario: Scenario, model: ModelSpec, e: int) -> list
         for one in weight_entries(share, scenario, model)
     ]
     if not moved:
-        return [*entries, *component_entries(model, e, PHASES)]
+        return [
+            *entries,
+            *component_entries(model, e, PHASES, trains=False),
+            *_widened_vae(scenario, model, e),
+        ]
     largest = max(
         (one for one in model.components if one.name in kinds), key=lambda one: one.params, default=None
     )
-    encoders = component_entries(replace(model, components=(largest,)), e, ENCODING) if largest else []
-    return [*entries, *encoders, *component_entries(model, e, DECODING, "vae")]
+    encoders = (
+        component_entries(replace(model, components=(largest,)), e, ENCODING, trains=False) if largest else []
+    )
+    vae = component_entries(model, e, DECODING, "vae", trains=False)
+    return [*entries, *encoders, *vae, *_widened_vae(scenario, model, e)]
+
+
+def decodes_wide(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether pictures are decoded in fp32 although the rest is fp16 (`StableDiffusionXLPipeline.upcast_vae`)."""
+    latents = model.latents
+    return latents is not None and latents.wide_vae and scenario.serving.weights == "fp16"
+
+
+def _widened_vae(scenario: Scenario, model: ModelSpec, e: int) -> list[Entry]:
+    """What the VAE's weights grow by while it decodes."""
+    if not decodes_wide(scenario, model):
+        return []
+    return component_entries(model, WIDE - e, DECODING, "vae", trains=False)
 
 
 def _inputs(latents: Latents, asked: Demand, e: int) -> list[Entry]:

@@ -1,7 +1,7 @@
 """Mochi's block: two streams of different widths, norms in fp32 on both sides of every part.
 
 Source: diffusers 0.42.1 `models/transformers/transformer_mochi.py` and `MochiAttnProcessor2_0`. Widths as in
-`planner.diffusion.blocks`; `p` is the text's stream and `ip` its feed-forward part.
+`planner.diffusion.blocks`; `p` is the text's stream, `ip` its feed-forward part and `gp` gate and up of that together.
 """
 
 from typing import Final
@@ -27,12 +27,12 @@ def _mochi_qkv(t: Tape, x: int, names: tuple[str, str, str], stream: str) -> tup
     return _mochi_norm(t, q, heads=f"n{stream}"), _mochi_norm(t, k, heads=f"n{stream}"), v
 
 
-def _mochi_closed(t: Tape, x: int, attended: int, name: str, widths: tuple[str, str]) -> int:
+def _mochi_closed(t: Tape, x: int, attended: int, name: str, widths: tuple[str, str, str]) -> int:
     """Residual, gated feed-forward part, residual: each of what is added is normed before."""
-    stream, inner = widths
+    stream, both, inner = widths
     x = t.add(x, _mochi_norm(t, attended))
     y = _mochi_norm(t, x)
-    up = t.linear(y, f"{name}.net.0.proj", f"2{inner}", "w_up")
+    up = t.linear(y, f"{name}.net.0.proj", both, "w_up")
     first, gate = t.split(up, inner, inner)
     product = t.times(first, t.activation(gate))
     t.used(up, first, gate)
@@ -59,8 +59,8 @@ def mochi_block(t: Tape, s: Shape) -> tuple[int, ...]:
     if not s.drops_text:
         text_out = t.linear(t.copy(text_out), "attn1.to_add_out", f"p{TEXT}", "w_text")
     t.used(flat, q, k, v, qi, ki, vi, qt, kt, vt)
-    image = _mochi_closed(t, image, image_out, "ff", (f"h{IMAGE}", f"i{IMAGE}"))
+    image = _mochi_closed(t, image, image_out, "ff", (f"h{IMAGE}", f"gate_up{IMAGE}", f"i{IMAGE}"))
     if not s.drops_text:
-        text = _mochi_closed(t, text, text_out, "ff_context", (f"p{TEXT}", f"ip{TEXT}"))
+        text = _mochi_closed(t, text, text_out, "ff_context", (f"p{TEXT}", f"gp{TEXT}", f"ip{TEXT}"))
     t.used(image_out, text_out, a, b)
     return (image,) if s.drops_text else (image, text)

@@ -127,7 +127,8 @@ def _block_working(step: Step) -> Entry:
 
 
 def _encoding(step: Step, latents: Latents, elements: int) -> Entry:
-    p, e = pixels(latents, step.setup.sequence), stream_bytes(step.setup)
+    p = pixels(latents, step.setup.sequence)
+    e = WIDE if latents.wide_vae else stream_bytes(step.setup)
     return vae_entry("image_encoding", step.setup.batch, p, elements, e, FORWARD)
 
 

@@ -274,6 +274,7 @@ class Latents:
         passes: Copies of the batch in one pass where guidance needs the picture with and without its text.
         decode_elements_per_pixel: Most elements per pixel while a picture is decoded; None where that is not described.
         encode_elements_per_pixel: The same while one is encoded.
+        wide_vae: The VAE works in fp32 where the rest is fp16, and while the denoiser is trained (`force_upcast`).
     """
 
     pixels_per_token: int
@@ -285,6 +286,7 @@ class Latents:
     passes: int = 1
     decode_elements_per_pixel: int | None = None
     encode_elements_per_pixel: int | None = None
+    wide_vae: bool = False
 
     def text_in_sequence(self, sequence: int) -> int:
         """Tokens of the text in a sequence: all of them, but no more than half of it."""

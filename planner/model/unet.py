@@ -87,6 +87,7 @@ def unet(f: Fields) -> ModelSpec:
             passes=2,
             decode_elements_per_pixel=3 * 256,
             encode_elements_per_pixel=5 * 128,
+            wide_vae=f.has("addition_embed_type"),
         ),
         unet=shape,
     )
@@ -183,7 +184,7 @@ def _layers(shape: UnetShape, time: int) -> Iterator[Layer]:
 
 def convolution(name: str, columns: int, rows: int, cells: int = 9) -> Row:
     """A convolution of `cells` cells."""
-    return Row(name, cells * columns, rows, Part.MLP, Split.NONE, True)
+    return Row(name, cells * columns, rows, Part.OTHER, Split.NONE, True)
 
 
 CONVOLUTIONS: Final = frozenset({"conv", "conv1", "conv2", "conv_shortcut"})

@@ -75,7 +75,7 @@ def layer_load(layer: Layer, hidden: int) -> LayerLoad:
             held += linear.weight_params
             experts += linear.weight_params * visited
             expert_widths += width * linear.copies * visited
-        elif layer.program and linear.part is Part.OTHER:
+        elif layer.program and linear.part is Part.OTHER and not linear.convolution:
             held += linear.weight_params
         else:
             dense += linear.weight_params

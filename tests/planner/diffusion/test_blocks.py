@@ -97,6 +97,11 @@ def test_a_block_keeps_what_its_class_keeps(row: dict[str, Any]) -> None:
         assert trace.backward.bytes / unit == pytest.approx(row["backward"], rel=0.07)
 
 
+def test_every_width_can_stand_in_a_formula() -> None:
+    for row in MEASURED:
+        assert all(name.isidentifier() for name in _worked_out(row, TRAINS["full"])[1] if name)
+
+
 def test_every_program_is_measured() -> None:
     alike = {"joint_normed": "joint_normed_last"}
     measured = {row["program"] for row in MEASURED}

@@ -180,6 +180,17 @@ def test_sdxl_is_planned_by_component() -> None:
     assert dict(working.symbols)["b"] == 2
 
 
+def test_sdxls_vae_is_fp32_in_training_and_beside_fp16() -> None:
+    """As diffusers' scripts and `StableDiffusionXLPipeline.upcast_vae` have it (`force_upcast`)."""
+    half = _planned({**SERVE, "serving": {**SERVE["serving"], "weights": "fp16"}}).worst.ledger
+    assert half.total("image_decoding") == 3 * 256 * 1024 * 1024 * 4
+    assert half.total("vae_weights") == 4 * 83_653_863
+    trained = _planned(TRAIN).worst.ledger
+    assert trained.total("vae_weights") == 4 * 83_653_863
+    other = _planned({**TRAIN, "model": {"id": "stabilityai/stable-diffusion-2-1"}}).worst.ledger
+    assert other.total("vae_weights") == 2 * 83_653_863
+
+
 def test_lora_on_attention_has_the_parameters_that_peft_counts() -> None:
     assert _planned(TRAIN).trainable_params == 23_224_320
 
