@@ -17,6 +17,7 @@ from planner.training.saved import (
     stored_inputs,
 )
 from planner.training.step import BACKWARD, Kind, Step
+from planner.training.titan import NAME, combines_by_product
 from planner.units import ceil_div
 
 
@@ -76,3 +77,25 @@ def _fresh_experts(step: Step, kind: Kind) -> list[Entry]:
     return [
         item(Category.GRADIENTS, "gradients", params * e, "P*e", symbols, "gradients", phases=BACKWARD)
     ]  # fmt: skip
+
+
+def combining(step: Step, kind: Kind) -> list[list[Entry]]:
+    """torchtitan's weighting of the experts' outputs in the backward pass, before anything of the experts has come.
+
+    Beside the outputs in fp32, which the layer keeps, three tensors like them: the gradient, what of it goes on, and
+    the product whose sum is the weights' gradient. Exchange buffers, which count by themselves, are made later.
+    """
+    setup = step.setup
+    if setup.runtime != NAME or kind.layer.mlp.kind is not MlpKind.MOE:
+        return []
+    t, h, r = setup.batch * kind.sequence, step.residual_width, setup.residual_bytes
+    tensors = 1 if combines_by_product(setup.runtime, setup.version) else 3
+    exchanged = 2 * setup.compute_bytes if setup.parallel.expert > 1 else 0
+    c, x = max(0, tensors * 4 - exchanged), int(kind.form.widths["xh"])
+    symbols = {"t": t, "h": h, "r": r, "c": c, "x": x}
+    return [[
+        item(
+            Category.ACTIVATIONS, "layer_gradients", t * (h * r + c * x), "t*(h*r + c*x)", symbols,
+            "backward_inside_layer", phases=BACKWARD,
+        )
+    ]]  # fmt: skip

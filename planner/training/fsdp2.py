@@ -16,6 +16,7 @@ from planner.memory.layer_norms import norm_terms
 from planner.memory.terms import item, summed, whole
 from planner.moments import fullest
 from planner.training.adapters import inner_width
+from planner.training.backward_experts import combining
 from planner.training.backward_gradients import gradients_so_far, stream_gradient
 from planner.training.backward_head import backward_of_head
 from planner.training.dtensor import whole_embedding, whole_tied
@@ -44,6 +45,7 @@ from planner.training.saved import (
     layer_entries,
     saved_entries,
 )
+from planner.training.setup import fused_kernels
 from planner.training.step import BACKWARD, FORWARD, LOSS, Kind, Step
 
 LOSS_OUTSIDE: Final = frozenset({"torchtitan", "torchtune"})
@@ -232,15 +234,16 @@ def _in_layer(step: Step, kind: Kind, number: int, common: list[Entry]) -> list[
     inside = [*kept, *layer_gradients(step, kind), *_unit_gradients(size.down, size.e)]
     between = [*_between(step, kind, again=again), *_unit_gradients(size.feed_forward, size.e)]
     end = [_norm_backward(step, kind), *_unit_gradients(size.layer, size.e)]
+    weighted = [[*kept, *moment] for moment in combining(step, kind)]
     if step.setup.checkpointed:
         stored = [_stored(step, number)]
-        return [[*common, *stored, *moment] for moment in (inside, between, end)]
+        return [[*common, *stored, *moment] for moment in (inside, between, end, *weighted)]
     before = _below(step, number - 1)
     later = [[*common, *before, *moment] for moment in (between, end)]
     if checkpointing == "selective_attention":
         scores = [*again_entries(step, kind, BACKWARD), *score_gradients(step, kind)]
         later.append([*common, *_below(step, number), *scores])
-    return [[*common, *_below(step, number), *inside], *later]
+    return [*([*common, *_below(step, number), *moment] for moment in (inside, *weighted)), *later]
 
 
 def _stored(step: Step, number: int) -> Entry:
@@ -272,7 +275,8 @@ def _norm_backward(step: Step, kind: Kind, *, kept: bool = True) -> Entry:
     """A norm's own backward: its temporaries and the stream's gradient, and what the norm kept."""
     setup, h = step.setup, step.residual_width
     t = setup.batch * kind.sequence
-    c = 4 * FP32_TENSORS_OF_NORM if step.model.norm != "layer_norm" else setup.residual_bytes
+    composed = step.model.norm != "layer_norm" and "rms_norm" not in fused_kernels(setup)
+    c = 4 * FP32_TENSORS_OF_NORM if composed else setup.residual_bytes
     own = summed(norm_terms(step.model, setup), {"h": h}).bytes if kept else 0
     symbols = {"t": t, "h": h, "r": setup.residual_bytes, "c": c, "n": own}
     amount = whole(t * (h * (setup.residual_bytes + c) + own))

@@ -188,3 +188,14 @@ def test_the_graph_trainers_cache_is_what_gradients_leave() -> None:
         if e.category is Category.GRADIENTS and Phase.OPTIMIZER_STEP in e.phases
     )
     assert found.peak(Layer.RESERVED)[1] > found.peak(Layer.ALLOCATED)[1]
+
+
+def test_weighting_the_experts_outputs_makes_three_tensors_like_them() -> None:
+    """Traced on torch 2.13 (CPU): six times the 16-bit outputs beyond what is kept, and a gradient of the stream."""
+    wide = {**cases.DEEPSEEK, "moe_intermediate_size": 16, "num_hidden_layers": 1, "first_k_dense_replace": 0}
+    runtime = {"name": "torchtitan", "version": "2025-10"}
+    step = {"sequence_length": 8 * T, "micro_batch": 1, "checkpointing": "full", "attention": "flex"}
+    config = {**wide, "vocab_size": 512}
+    found = cases.ledger(config, devices=2, runtime=runtime, parallel={**SPREAD, "expert": 1}, training=step)
+    made = sum(e.bytes for e in found.entries if e.name == "layer_gradients" and Phase.BACKWARD in e.phases)
+    assert made == 8 * T * (H * 2 + 6 * CHOSEN * H * 2)
