@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
+from planner.model.errors import UnknownArchitecture
 from planner.model.from_config import model_from_config
 from planner.model.from_row import Row, config_from_row
-from planner.model.spec import ModelSpec, UnknownArchitecture
+from planner.model.spec import ModelSpec
 
 
 @lru_cache(maxsize=64)

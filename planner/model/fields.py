@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from planner.model.spec import UnknownArchitecture
+from planner.model.errors import UnknownArchitecture
 
 LAYERS = (1, 2_048)
 WIDTH = (1, 1_000_000)

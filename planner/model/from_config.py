@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.model.diffusion_parts import CLASS_TYPES
+from planner.model.errors import UnknownArchitecture
 from planner.model.fields import VOCAB, WIDTH, Fields, shown
 from planner.model.registry import FAMILY_OF, MULTIMODAL, builder_of
-from planner.model.spec import ModelSpec, UnknownArchitecture
+from planner.model.spec import ModelSpec
 
 
 def model_from_config(config: Mapping[str, object], *, model_id: str = "") -> ModelSpec:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from planner.model.errors import UnknownArchitecture
 from planner.model.fields import LAYERS, PARAMS, Fields
 from planner.model.from_config import model_from_config
-from planner.model.spec import Block, Component, ModelSpec, UnknownArchitecture
+from planner.model.spec import Block, Component, ModelSpec
 
 Row = Mapping[str, object]
 Config = dict[str, object]

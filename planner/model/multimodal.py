@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from planner.model import vision
+from planner.model.errors import UnknownArchitecture
 from planner.model.fields import Fields
 from planner.model.registry import builder_of
-from planner.model.spec import Block, ModelSpec, UnknownArchitecture
+from planner.model.spec import Block, ModelSpec
 
 Projector = Callable[[Fields, int, int], int]
 

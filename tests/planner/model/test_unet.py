@@ -7,8 +7,8 @@ import pytest
 from hardware_db import load_tables
 from planner.estimate import plan
 from planner.issues import ScenarioError
+from planner.model.errors import UnknownArchitecture
 from planner.model.from_config import model_from_config
-from planner.model.spec import UnknownArchitecture
 from planner.model.unet_shape import UnetShape
 from planner.validation import parse_scenario
 
