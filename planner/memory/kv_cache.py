@@ -66,11 +66,7 @@ def cache_shape(layer: Layer, tensor: int) -> CacheShape:
     """The cache of a layer on one tensor-parallel rank: MLA's latent whole, states divided."""
     shape = layer.attention
     if shape.kind in STATEFUL:
-        return CacheShape(
-            kind=shape.kind,
-            state=ceil_div(shape.state_elements, tensor),
-            conv=ceil_div(shape.conv_state_elements, tensor),
-        )
+        return _state_shape(shape, shape.kind, tensor)
     if shape.kind not in GROWING or shape.shares_kv:
         return CacheShape(kind=AttentionKind.NONE)
     if shape.kind is AttentionKind.MLA:
@@ -79,12 +75,28 @@ def cache_shape(layer: Layer, tensor: int) -> CacheShape:
     return _head_shape(shape, tensor)
 
 
+def keeps_states(shape: Attention) -> bool:
+    """Whether a layer is recurrent, or has recurrent heads beside its attention (Falcon-H1)."""
+    return shape.kind in STATEFUL or shape.state_elements > 0
+
+
+def _state_shape(shape: Attention, kind: AttentionKind, tensor: int) -> CacheShape:
+    return CacheShape(
+        kind=kind,
+        state=ceil_div(shape.state_elements, tensor),
+        conv=ceil_div(shape.conv_state_elements, tensor),
+    )
+
+
 def cache_shapes(layer: Layer, tensor: int) -> tuple[CacheShape, ...]:
     """The caches of a layer. DeepSeek-V4 has two: the window, and one entry for so many tokens before it.
 
-    Key and value are one tensor there, and its one head is whole on every rank.
+    Key and value are one tensor there, and its one head is whole on every rank. Attention with recurrent heads
+    beside it has two as well.
     """
     shape = layer.attention
+    if shape.kind in GROWING and shape.state_elements:
+        return cache_shape(layer, tensor), _state_shape(shape, AttentionKind.STATE_SPACE, tensor)
     if not shape.kv_tied:
         return (cache_shape(layer, tensor),)
     window = CacheShape(kind=shape.kind, key=shape.head_dim, window=shape.window, ring=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Final
 
-from planner.memory.kv_cache import STATEFUL, CacheShape
+from planner.memory.kv_cache import STATEFUL, CacheShape, keeps_states
 from planner.memory.serving_demand import version_of
 from planner.memory.serving_draft import draft_tokens
 from planner.memory.weight_formats import config_value
@@ -51,7 +51,7 @@ class StateBlocks:
 
 def has_states(model: ModelSpec) -> bool:
     """Whether a model has recurrent layers."""
-    return any(layer.attention.kind in STATEFUL for layer in model.layers)
+    return any(keeps_states(layer.attention) for layer in model.layers)
 
 
 def caches_prefixes(scenario: Scenario, model: ModelSpec) -> bool:
@@ -73,7 +73,8 @@ def state_blocks(scenario: Scenario, model: ModelSpec) -> StateBlocks:
     cached = bool(scenario.serving.prefix_caching) and has_states(model)
     if scenario.runtime.name != "vllm" or not cached:
         return StateBlocks(fixed=1 + drafted, step_tokens=step)
-    spaces = any(layer.attention.kind is AttentionKind.STATE_SPACE for layer in model.layers)
+    delta = AttentionKind.LINEAR, AttentionKind.CONVOLUTION
+    spaces = any(la.attention.kind not in delta and keeps_states(la.attention) for la in model.layers)
     if spaces and not drafted:
         chunk = config_value(model, "mamba_chunk_size") or config_value(model, "chunk_size")
         step = lcm(chunk if isinstance(chunk, int) and chunk > 0 else CHUNK_TOKENS, step)

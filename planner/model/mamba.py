@@ -270,6 +270,58 @@ def _granite_mamba(f: Fields, hidden: int) -> Mixer:
     )
 
 
+def falcon_h1(f: Fields) -> ModelSpec:
+    """Falcon-H1: attention and Mamba-2 side by side in every layer, their outputs added, then a gated MLP.
+
+    The layer's shape is its attention's; the states of the heads beside it stand in it too.
+    """
+    trunk = read_trunk(f, _LLAMA)
+    count, hidden = trunk.num_layers, trunk.hidden_size
+    attention = read_mixer(f, _LLAMA, hidden, read_heads(f, hidden))
+    beside = _falcon_mamba_heads(f, hidden)
+    shape = replace(
+        attention.shape,
+        state_elements=beside.shape.state_elements,
+        conv_state_elements=beside.shape.conv_state_elements,
+    )
+    mixer = Mixer(
+        shape=shape,
+        linears=(*attention.linears, *beside.linears),
+        norm_params=attention.norm_params + beside.norm_params,
+        vector_params=attention.vector_params + beside.vector_params,
+    )
+    feed = read_dense_feed(f, _LLAMA, hidden)
+    return decoder_spec(f, _LLAMA, trunk, stack((mixer,) * count, (feed,) * count, 2 * trunk.norm_params))
+
+
+def _falcon_mamba_heads(f: Fields, hidden: int) -> Mixer:
+    """Mamba-2 of a width of its own, with or without a norm on its output."""
+    heads = f.size("mamba_n_heads", span=HEADS)
+    expanded = f.size("mamba_expand", span=(1, 64), default=2) * hidden
+    width = f.optional_size("mamba_d_ssm") or expanded
+    dim = f.divides("mamba_n_heads", heads, "mamba_d_ssm", width)
+    if f.config.get("mamba_d_head", "auto") not in ("auto", None, dim):
+        f.refuse("mamba_d_head", f.config["mamba_d_head"], str(dim))
+    mixer = mamba2_mixer(
+        hidden,
+        heads=heads,
+        head_dim=dim,
+        state=f.size("mamba_d_state", default=256),
+        groups=f.size("mamba_n_groups", span=HEADS, default=1),
+        kernel=f.size("mamba_d_conv", span=KERNEL, default=4),
+        conv_bias=f.flag("mamba_conv_bias", default=True),
+        proj_bias=f.flag("mamba_proj_bias", default=False),
+    )
+    taken, given = mixer.linears
+    out_bias = hidden if f.flag("projectors_bias", default=False) else 0
+    named = (
+        replace(taken, name="mamba.in_proj"),
+        replace(given, name="mamba.out_proj", bias_features=out_bias),
+    )
+    normed = f.flag("mamba_rms_norm", default=False)
+    return replace(mixer, linears=named, norm_params=mixer.norm_params if normed else 0)
+
+
 def _granite_feed(f: Fields, hidden: int) -> Feed:
     names = MlpNames(fused="input_linear", down="output_linear")
     shared = f.size("shared_intermediate_size")
@@ -299,4 +351,5 @@ BUILDERS: dict[str, Callable[[Fields], ModelSpec]] = {
     "bamba": bamba,
     "nemotron_h": nemotron_h,
     "granitemoehybrid": granitemoehybrid,
+    "falcon_h1": falcon_h1,
 }

@@ -124,6 +124,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "bamba",
         "nemotron_h",
         "granitemoehybrid",
+        "falcon_h1",
     ),
     "gemma": (
         "gemma3n_text",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.memory.adapters import PROMPT_METHODS
-from planner.memory.kv_cache import STATEFUL
+from planner.memory.kv_cache import keeps_states
 from planner.memory.megatron_selective import MODULES
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
@@ -84,7 +84,7 @@ def _selective_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     training, runtime = scenario.training, scenario.runtime.name
     names, megatron = set(training.checkpoint_modules or ()), runtime == "megatron_lm"
     whole = runtime == "litgpt" or any(
-        layer.attention.kind in STATEFUL or layer.program for layer, _ in model.distinct_layers()
+        keeps_states(layer.attention) or layer.program for layer, _ in model.distinct_layers()
     )
     checks = (
         (
@@ -124,7 +124,7 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
 
 def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
-    if any(layer.attention.kind in STATEFUL for layer, _ in model.distinct_layers()):
+    if any(keeps_states(layer.attention) for layer, _ in model.distinct_layers()):
         gaps.append(("model", "recurrent_layers_approximated"))
     if model.structure not in {Structure.DECODER, Structure.DENOISER}:
         gaps.append(("model", "encoder_activations_approximated"))

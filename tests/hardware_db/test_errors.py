@@ -215,7 +215,7 @@ def test_a_model_that_stands_twice_is_refused(tmp_path: Path) -> None:
     data = copy_of_data(tmp_path)
     text = (data / "models.jsonl").read_text(encoding="utf-8")
     (data / "models.jsonl").write_text(text + text.splitlines()[0] + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"line 274, column id: 'huggyllama/llama-7b'.*stands once"):
+    with pytest.raises(DataError, match=r"line 275, column id: 'huggyllama/llama-7b'.*stands once"):
         hardware_db.load_tables(data)
 
 

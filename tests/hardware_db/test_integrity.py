@@ -43,7 +43,7 @@ def test_every_row_of_every_file_is_read_and_counted() -> None:
     }
     assert {name: counts[name] for name in lines} == lines
     assert (counts["gpus"], counts["nodes"], counts["offers"]) == (123, 25, 501)
-    assert (counts["models"], counts["pipelines"]) == (256, 17)
+    assert (counts["models"], counts["pipelines"]) == (257, 17)
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=by_id)

@@ -9,13 +9,22 @@ import pytest
 
 from hardware_db import load_tables
 from planner.claims.types import planned
+from planner.estimate import plan
 from planner.issues import ScenarioError
-from planner.memory.kv_cache import KV_BYTES, CacheShape, element_bytes, kv_heads_on_rank, shapes_by_count
+from planner.memory.kv_cache import (
+    KV_BYTES,
+    CacheShape,
+    cache_shapes,
+    element_bytes,
+    kv_heads_on_rank,
+    shapes_by_count,
+)
 from planner.memory.serving_paged import PAD_LIMIT, PAD_LIMIT_LATER, Group, PagedPool, paged_pool
 from planner.model.from_config import model_from_config
 from planner.model.spec import AttentionKind
 from planner.scenario_values import KvFormat
 from planner.units import GIB, MIB
+from planner.validation import parse_scenario
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,
     QWEN3_30B_A3B,
@@ -23,6 +32,7 @@ from tests.planner.serving.cases import (
     gpt_oss,
     llama,
     serve,
+    tables,
     truth,
 )
 
@@ -254,3 +264,26 @@ def test_transformers_keeps_a_window_since_4_56(version: str | None, windowed_to
     }
     held = planned(job, load_tables()).worst.ledger.total("kv_cache", "kv_cache_window")
     assert held == (22 * windowed_tokens + 4 * 32768) * 2 * 256 * 2
+
+
+FALCON_H1 = {"id": "tiiuae/Falcon-H1-0.5B-Base"}
+
+
+@pytest.mark.parametrize("runtime", ["vllm", "sglang", "llama_cpp", "transformers"])
+def test_attention_with_mamba_heads_beside_it_keeps_both(runtime: str) -> None:
+    """Falcon-H1-0.5B: per layer 2 x 2 heads x 64 a token, and a state of 24 x 64 x 128 with 1792 x 3 inputs."""
+    document = {
+        "version": 1, "task": "serve", "model": FALCON_H1, "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]},
+        "runtime": {"name": runtime}, "serving": {"max_model_len": 8192, "max_sequences": 1, "prefix_caching": False},
+    }  # fmt: skip
+    asked, issues = parse_scenario(document)
+    assert asked is not None, issues
+    made = plan(asked, tables())
+    layer = made.model.layers[0]
+    shapes = {shape.kind: shape for shape in cache_shapes(layer, 1)}
+    assert (shapes[AttentionKind.FULL].key, shapes[AttentionKind.FULL].value) == (128, 128)
+    state = shapes[AttentionKind.STATE_SPACE]
+    assert (state.state, state.conv) == (24 * 64 * 128, (24 * 64 + 2 * 128) * 3)
+    assert made.serving is not None
+    assert made.serving.kv_bytes_per_token == 36 * 2 * 128 * 2
+    assert made.serving.state_bytes_per_sequence > 0
