@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from planner.accuracy.bands import KEPT, KEPT_SAME, band_for, with_floor
+from planner.accuracy.bands import KEPT, KEPT_SAME, band_of, band_row, with_floor
 from planner.checks.host import host_issues
 from planner.diffusion.gaps import leaves_out_peak
-from planner.hardware import Tables
+from planner.hardware import Band, Tables
 from planner.issues import ScenarioError, Severity
 from planner.ledger import Ledger
 from planner.memory.serving_draft import with_draft
@@ -125,24 +125,26 @@ def _device_plans(
 ) -> tuple[DevicePlan, ...]:
     """A plan a group of devices; devices of one row that share a ledger are judged once."""
     known: dict[tuple[int, int], DevicePlan] = {}
-    found = []
+    found, row = [], band_row(scenario, tables)
     for share, ledger in zip(shares, ledgers, strict=True):
         key = id(ledger), id(share.device)
         if key in known:
             like = known[key]
             found.append(replace(like, indices=share.indices, stage=share.stage, layers=share.layer_range))
         else:
-            known[key] = _device_plan(share, ledger, scenario, tables)
+            known[key] = _device_plan(share, ledger, scenario, tables, row)
             found.append(known[key])
     return tuple(found)
 
 
-def _device_plan(share: Share, ledger: Ledger, scenario: Scenario, tables: Tables) -> DevicePlan:
+def _device_plan(
+    share: Share, ledger: Ledger, scenario: Scenario, tables: Tables, row: tuple[str, Band] | None
+) -> DevicePlan:
     usable, source = usable_bytes(share)
     if not scenario.is_training:
         usable, source = _within_engine(usable, source, engine_limit_bytes(share, ledger, scenario, tables))
     phase, peak = ledger.peak()
-    band = with_floor(band_for(peak, scenario, tables), ledger)
+    band = with_floor(band_of(peak, row), ledger)
     return DevicePlan(
         indices=share.indices,
         gpu_id=share.gpu.id,

@@ -6,8 +6,9 @@ Formula, trace and measurement all write this. A device's peak is the largest su
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from planner.lazy import lazy
 
@@ -89,6 +90,14 @@ class Entry(NamedTuple):
     estimate: bool = False
     moment: tuple[int, ...] = ()
 
+    def alive_in(self, phases: frozenset[Phase]) -> "Entry":
+        """The same in other phases; faster than `_replace`."""
+        return entry_of((*self[:3], phases, *self[4:]))
+
+
+entry_of: Final = partial(tuple.__new__, Entry)
+"""Makes an entry of all its values in order, in a third of the time that naming them takes."""
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -148,13 +157,11 @@ class Ledger:
         if not entry.bytes:
             return self
         more = Ledger((*self.entries, entry), self.phases)
-        rank = LAYER_ORDER.index(entry.layer)
-        more.__dict__["_totals"] = {
-            phase: (*by_layer[:rank], *(size + entry.bytes for size in by_layer[rank:]))
-            if phase in entry.phases
-            else by_layer
-            for phase, by_layer in self._totals.items()
-        }
+        totals, rank = dict(self._totals), LAYER_ORDER.index(entry.layer)
+        for phase in entry.phases.intersection(totals):
+            sizes = totals[phase]
+            totals[phase] = (*sizes[:rank], *[size + entry.bytes for size in sizes[rank:]])
+        more.__dict__["_totals"] = totals
         return more
 
     @lazy

@@ -9,12 +9,14 @@ from itertools import accumulate, chain, repeat
 
 from planner.cards import gpu_of
 from planner.hardware import Gpu, Tables
+from planner.lazy import lazy
+from planner.model.distinct import distinct
 from planner.model.spec import Layer, ModelSpec
 from planner.scenario import Device, OwnCard, Parallel, Scenario
 from planner.units import ceil_div
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Share:
     """One group of devices and the part of the job each of them carries.
 
@@ -55,6 +57,16 @@ class Share:
     context: int = 1
     shard: int = 1
     replica: bool = False
+
+    @lazy
+    def distinct_layers(self) -> list[tuple[Layer, int]]:
+        """Each layer object once, and how often it occurs."""
+        return distinct(self.layers)
+
+    @lazy
+    def distinct_encoder_layers(self) -> list[tuple[Layer, int]]:
+        """The same of the encoder's."""
+        return distinct(self.encoder_layers)
 
 
 def usable_bytes(share: Share) -> tuple[int | None, str]:

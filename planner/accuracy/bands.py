@@ -44,7 +44,11 @@ def band_for(
         tables: With the rows of bands.
         layer: What the peak is of: the device, or what PyTorch allocated or reserved.
     """
-    found = band_row(scenario, tables, layer)
+    return band_of(peak_bytes, band_row(scenario, tables, layer))
+
+
+def band_of(peak_bytes: int, found: tuple[str, Band] | None) -> PeakBand | None:
+    """The interval that a row of `band_row` puts around a peak."""
     if found is None:
         return None
     basis, row = found

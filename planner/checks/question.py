@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 from planner.cards import gpu_of, is_known
 from planner.hardware import Gpu, Tables
 from planner.issues import Issue
@@ -70,12 +72,21 @@ class Question:
 
     def given(self, path: str) -> bool:
         """Whether the user set the field at a dotted path to something."""
-        node: object = self.asked
-        for part in path.split("."):
-            if part not in getattr(node, "model_fields_set", ()):
-                return False
-            node = getattr(node, part)
-        return node is not None
+        return path in self._given
+
+    @lazy
+    def _given(self) -> frozenset[str]:
+        return frozenset(_paths(self.asked, ""))
+
+
+def _paths(block: BaseModel, within: str) -> Iterator[str]:
+    """Dotted paths of what was set in a block, and in the blocks of it."""
+    for name in block.model_fields_set:
+        value = getattr(block, name)
+        if value is not None:
+            yield f"{within}{name}"
+        if isinstance(value, BaseModel):
+            yield from _paths(value, f"{within}{name}.")
 
 
 def _unread(row: Device) -> Device:

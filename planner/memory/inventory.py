@@ -1,10 +1,9 @@
 """The tensors one device holds, by shape: what is counted for weights, gradients and optimizer states."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from planner.model.distinct import distinct
 from planner.model.spec import Layer, Linear, ModelSpec, Part, Split
 from planner.placement import Share
 from planner.units import ceil_div, round_up
@@ -52,7 +51,7 @@ class Tensor:
         return self.columns > 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Division:
     """How wide tensors are cut before data-parallel sharding.
 
@@ -62,6 +61,7 @@ class Division:
         expert_tensor: Tensor-parallel ranks of one expert.
         vocab_multiple: Rows of embedding and head are padded to a multiple of this times `tensor`; 1 for none.
         copies_tied_head: A pipeline's last stage keeps its own copy of a tied embedding.
+        known: Layers that were cut before, with their tensors, by the layer's identity and number.
     """
 
     tensor: int = 1
@@ -69,6 +69,9 @@ class Division:
     expert_tensor: int = 1
     vocab_multiple: int = 1
     copies_tied_head: bool = False
+    known: dict[tuple[int, int], tuple[Layer, list[Tensor]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
 
 def vocab_rows(vocab: int, division: Division) -> int:
@@ -100,13 +103,21 @@ def cut_layer(layer: Layer, division: Division, hidden: int, count: int) -> Iter
     yield from _vectors(ceil_div(layer.vector_params, division.tensor), hidden, count, "layers")
 
 
+def _cut_once(layer: Layer, division: Division, hidden: int, count: int) -> list[Tensor]:
+    """The same as a list; stages that hold as many of a layer share it. Keeping the layer keeps its identity."""
+    key = id(layer), count
+    if key not in division.known:
+        division.known[key] = layer, [*cut_layer(layer, division, hidden, count)]
+    return division.known[key][1]
+
+
 def inventory(share: Share, model: ModelSpec, division: Division) -> list[Tensor]:
     """Every tensor of this device's share, before data-parallel sharding."""
     hidden = model.hidden_size
     tensors = [
         tensor
-        for layer, count in (*distinct(share.layers), *distinct(share.encoder_layers))
-        for tensor in cut_layer(layer, division, hidden, count)
+        for layer, count in (*share.distinct_layers, *share.distinct_encoder_layers)
+        for tensor in _cut_once(layer, division, hidden, count)
     ]
     if share.holds_embedding:
         tensors += _embedding(model, division)

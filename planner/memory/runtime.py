@@ -1,6 +1,7 @@
 """What the runtime adds: library workspaces, the CUDA context, communication libraries, the allocator's cache."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from planner.hardware import Gpu, Tables, cuda_context_bytes
@@ -83,6 +84,7 @@ def nccl_bytes(communicators: int, tables: Tables) -> int:
     return communicators * int(own.value if own else NCCL_BYTES)
 
 
+@lru_cache(maxsize=16)
 def slack_fracs(allocator: str | None, tables: Tables) -> SlackFracs:
     """What the caching allocator holds on top; expandable segments grow and shrink in place and have the least only."""
     expandable = allocator == "expandable_segments"

@@ -6,8 +6,7 @@ temporaries) each keep their own blocks, and what is reserved is nearer to their
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from planner.hardware import Tables
 from planner.ledger import Category, Entry, Layer, Ledger, Phase
@@ -58,8 +57,7 @@ class Sums(Protocol):
         """Bytes of the entries with these names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(NamedTuple):
     """The sets of blocks of a step, in allocated bytes.
 
     Attributes:
@@ -98,14 +96,17 @@ def is_bare(category: Category, layer: Layer, name: str) -> bool:
     return layer is Layer.ALLOCATED and category is not Category.LOGITS and name != RETAINED
 
 
+def is_in_streams(category: Category, layer: Layer, name: str) -> bool:
+    """Whether an entry is live and has blocks of its own in the streams of the second FSDP."""
+    return layer is Layer.ALLOCATED and category is Category.COMMUNICATION and name not in UNIT_GRADIENTS
+
+
 def is_hidden(category: Category, layer: Layer, name: str, *, in_streams: bool) -> bool:
     """Whether an entry counts in what other moments of the backward pass have more of than its fullest.
 
     Of the second FSDP it is what has blocks of its own; of all else what the layers need.
     """
-    if in_streams:
-        return layer is Layer.ALLOCATED and category is Category.COMMUNICATION and name not in UNIT_GRADIENTS
-    return is_bare(category, layer, name)
+    return is_in_streams(category, layer, name) if in_streams else is_bare(category, layer, name)
 
 
 def makes_in_streams(setup: Setup) -> bool:
@@ -132,7 +133,8 @@ def hidden_bytes(setup: Setup, moments: Sequence[Sequence[Entry]]) -> int:
 
 
 def _hidden(entries: Sequence[Entry], *, in_streams: bool) -> int:
-    return sum([e.bytes for e in entries if is_hidden(e.category, e.layer, e.name, in_streams=in_streams)])
+    counts = is_in_streams if in_streams else is_bare
+    return sum([e.bytes for e in entries if counts(e.category, e.layer, e.name)])
 
 
 def parts_of(

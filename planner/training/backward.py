@@ -4,8 +4,7 @@ At the head all activations are there with the gradients of logits and head; at 
 gradients; at the first layer one layer's activations and almost all gradients; at the embedding all gradients.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from planner.ledger import Entry, Phase
 from planner.memory.communication import ZERO_BUCKET
@@ -103,8 +102,7 @@ def _at_head(step: Step, all_saved: list[Entry], once: list[Entry]) -> list[Entr
     return [*all_saved, *casts, *once, *gathered_entries(step, 1, BACKWARD), *backward_of_head(step)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Working:
+class _Working(NamedTuple):
     """The layer whose backward runs: what it keeps (made again if checkpointed), and its gradients."""
 
     kept: list[Entry]

@@ -1,15 +1,14 @@
 """Tensors that are divided over the same ranks, and what of them one rank holds."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.memory.inventory import Tensor
 from planner.training.setup import Setup
 from planner.units import ceil_div
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Tensors sharded over the same ranks.
 
     Attributes:

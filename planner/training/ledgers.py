@@ -72,7 +72,8 @@ def training_ledgers(
         if division not in setups:
             setups[division] = setup_for(share, scenario, model)
         if load not in made:
-            kinds = *division, *dict.fromkeys(map(id, (*share.encoder_layers, *share.layers)))
+            layers = *share.distinct_encoder_layers, *share.distinct_layers
+            kinds = *division, *(id(layer) for layer, _ in layers)
             made[load] = _ledger(
                 share, setups[division], scenario, model, tables, forms.setdefault(kinds, {})
             )
@@ -154,7 +155,7 @@ def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Ten
 
 def _as_parameters(tensors: list[Tensor], share: Share, setup: Setup) -> list[Tensor]:
     """Tensors as the runtime's classes put them into parameters."""
-    experts = max((layer.mlp.num_experts for layer in share.layers), default=0)
+    experts = max((layer.mlp.num_experts for layer, _ in share.distinct_layers), default=0)
     if not experts or setup.megatron or not groups_experts(setup):
         return tensors
     return stacked(tensors, ceil_div(experts, setup.division.expert))

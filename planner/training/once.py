@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from planner.ledger import Category, Entry, Phase
+from planner.lazy import once
+from planner.ledger import ALWAYS, Category, Entry, Phase
 from planner.memory.layer_forms import has_residual_dropout
 from planner.memory.layer_view import RUNS_TRANSFORMERS
 from planner.memory.terms import item
@@ -24,12 +25,18 @@ def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
         from planner.diffusion.training import input_entries  # noqa: PLC0415 - only pipelines need it
 
         return input_entries(step, phases)
+    return [entry.alive_in(phases) for entry in _kept_once(step)]
+
+
+@once
+def _kept_once(step: Step) -> list[Entry]:
+    """The same, whatever the phases."""
     return [
-        *id_entries(step, phases),
-        *embedding_leaf(step, phases),
-        *_embedding_mask(step, phases),
-        *_rotary(step, phases),
-        *_attention_mask(step, phases),
+        *id_entries(step, ALWAYS),
+        *embedding_leaf(step, ALWAYS),
+        *_embedding_mask(step, ALWAYS),
+        *_rotary(step, ALWAYS),
+        *_attention_mask(step, ALWAYS),
     ]
 
 

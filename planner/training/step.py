@@ -81,8 +81,11 @@ class Step:
         target = setup.target_tokens // setup.batch if self.model.encoder_layers else setup.sequence
         found = [
             Kind(layer, count, self._form(layer), sequence)
-            for layers, sequence in ((self.share.encoder_layers, setup.sequence), (self.share.layers, target))
-            for layer, count in distinct(layers)
+            for layers, sequence in (
+                (self.share.distinct_encoder_layers, setup.sequence),
+                (self.share.distinct_layers, target),
+            )
+            for layer, count in layers
         ]
         if found and starts_without_gradient(self.share, setup):
             first = replace(found[0], count=1, form=self._form(found[0].layer, stream=False))
@@ -128,7 +131,7 @@ class Step:
             found[tensor.place] += tensor.params
         return found
 
-    @property
+    @lazy
     def num_layers(self) -> int:
         """Encoder and decoder layers of this stage."""
         return len(self.share.encoder_layers) + len(self.share.layers)
@@ -140,6 +143,8 @@ class Step:
 
     def starting(self, number: int) -> tuple[Kind, ...]:
         """The kinds of the first `number` layers, with how many of each."""
+        if number == 1:
+            return (self.first.times(1),)
         kinds, left = [], number
         for layer, count in distinct((*self.share.encoder_layers, *self.share.layers)[:number]):
             kind = next((kind for kind in self.kinds if kind.layer is layer), self.first)
