@@ -101,7 +101,7 @@ entry_of: Final = partial(tuple.__new__, Entry)
 
 @dataclass(frozen=True)
 class Ledger:
-    """The entries of one device (bytes on the device; `host_entries` lie in host memory instead).
+    """The entries of one device, all of them bytes on the device; host memory is in `Plan.host`.
 
     Args:
         entries: Every term; zero-byte terms may be left out.

@@ -1,4 +1,4 @@
-"""The answer: what `planner.plan` returns. Everything is frozen and worked out once."""
+"""The answer: what `planner.estimate.plan` returns. Everything is frozen and worked out once."""
 
 from dataclasses import dataclass
 from enum import StrEnum
