@@ -7,10 +7,15 @@ of "bytes per element x elements per token", so that they can be shown. Rules of
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from planner.diffusion.operations import WIDE, Operation, Trace, Trains, Value
 from planner.diffusion.replay import Replay
 from planner.memory.terms import Terms
+
+POWER: Final = 2 * WIDE
+"""`pow_backward` of the square in a norm of single steps: the input again, doubled, and its product with the gradient,
+beside that of the mean; less what is counted as gradients."""
 
 
 class Tape:
@@ -113,7 +118,7 @@ class Tape:
         """The same before it is cast back, in fp32."""
         wide, width = self.cast(x, WIDE), self._values[x].width
         y, row = self._like(x, WIDE), self._side(rows, WIDE)
-        self._note([x, wide], [y, row], saves=[x, wide, row], new=[x, wide], working_back={width: WIDE})
+        self._note([x, wide], [y, row], saves=[x, wide, row], new=[x, wide], working_back={width: POWER})
         return y
 
     def scaled(self, x: int, *, by_weight: bool = False) -> int:
