@@ -150,8 +150,12 @@ class Node:
     Rates are one direction and, unless named otherwise, per device.
 
     Attributes:
+        gpu_id: Its card in the table.
         gpus_per_node: Devices in one chassis.
         scale_up_gpus: Devices that reach each other over the fast fabric; more than a chassis in a rack.
+        fabric, nic: Kind of link inside, and of the network cards, as their maker calls them.
+        nic_bytes_per_s_per_node: Of all its network cards together.
+        power_w: Of the whole system, None where its maker does not say.
         memory_nominal_gb: Device memory of the whole system, as the makers count it.
         price: For the whole system (for a rack, the rack).
     """
@@ -182,6 +186,8 @@ class Offer:
         gpu_id: The card in the hardware table; None where the offer does not say which.
         gpu_count: Cards of the instance; below 1 for a share of a card, None where not told.
         gpu_memory_gib: Memory of one card as the catalogue tells it.
+        gpu_frac: Share of a card that is let, None for whole ones.
+        ram_gib: Host memory of the instance.
         price_kind: `on_demand`, `marketplace` (the cheapest seen, spot-like) or `index`.
         usd_per_hour: Whole instance; None where only a spot price is known.
         usd_per_gpu_hour: For one whole card.
@@ -247,7 +253,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Quantiles of observed / predicted for a runtime, a task and a layer of memory; `*` stands for all."""
+    """Quantiles of observed / predicted for a runtime, a task and a layer of memory; `*` stands for all.
+
+    Attributes:
+        n_rows: Runs behind it.
+        low_frac, high_frac: The quantiles: what a prediction is multiplied by.
+        made_on: ISO date.
+        source: How it was made.
+    """
 
     runtime: str
     task: str

@@ -11,7 +11,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixer:
-    """The token-mixing half of a layer."""
+    """The token-mixing half of a layer.
+
+    Attributes:
+        norm_params: Elements of norms inside it, such as those on queries and keys.
+        vector_params: Elements that are neither matrix nor norm.
+    """
 
     shape: Attention
     linears: tuple[Linear, ...] = ()
@@ -21,7 +26,12 @@ class Mixer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """The feed-forward half of a layer."""
+    """The feed-forward half of a layer.
+
+    Attributes:
+        norm_params: Elements of norms inside it.
+        vector_params: Elements that are neither matrix nor norm, such as a router's correction.
+    """
 
     shape: Mlp
     linears: tuple[Linear, ...] = ()

@@ -32,7 +32,14 @@ BASE_BYTES: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """How often each part of a layer is computed in a micro-batch."""
+    """How often each part of a layer is computed in a micro-batch, in units of one forward pass.
+
+    Attributes:
+        dense: Matrix products.
+        attention: Scores and their use.
+        stream: Reading and writing of what lies between.
+        visits: Walks through the layer.
+    """
 
     dense: float
     attention: float

@@ -53,7 +53,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Parts of the transfers in the way of the layers; what is left is context parallelism."""
+    """Shares, 0 to 1, of the transfers in the way of the layers; what is left is context parallelism."""
 
     tensor: float
     expert: float
