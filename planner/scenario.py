@@ -188,6 +188,9 @@ class Training(Document):
 
     `sequence_chunks`: pieces of the sequence that the feed-forward part runs on one after the other.
     `recompute_budget_frac`: share of the activations that a compiler may keep (`activation_memory_budget`).
+    `images`: pictures in each sequence, absent = none; their tokens are part of `sequence_length`. `image_pixels`:
+    width x height of one after resizing, absent = the tower's own size. `tower`: whether tower and projector learn,
+    absent = as the language model in full training, frozen beside adapters.
     """
 
     micro_batch: Count = 1
@@ -208,6 +211,9 @@ class Training(Document):
     sequence_chunks: Count | None = None
     recompute_budget_frac: Share | None = None
     alignment: Alignment | None = None
+    images: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = None
+    image_pixels: Annotated[int, Field(ge=1, le=100_000_000, strict=True)] | None = None
+    tower: Literal["trained", "frozen"] | None = None
     precision: Precision = Precision()
     optimizer: Optimizer = Optimizer()
 

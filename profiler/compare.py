@@ -76,7 +76,7 @@ BUNDLES: Final = (
         "saved_activations",
         Category.ACTIVATIONS,
         "saved_activations attention_scores checkpointed_inputs final_norm head_input attention_mask dropout_masks "
-        "rotary_tables token_ids",
+        "rotary_tables token_ids pixel_values tower_activations tower_ends projector tower_forward picture_outputs",
         "saved_activations inputs",
     ),
     _bundle("kept_cache", Category.ACTIVATIONS, "kept_cache kept_embedding", "kept_outputs"),

@@ -80,10 +80,14 @@ def _ports(issue: Issue, words: Words) -> dict[str, str]:
     return {"runtime": words(f"runtime.{params['given']}"), "vendor": str(params["vendor"])}
 
 
+WITHOUT_PICTURES: Final = frozenset({"block_activations_ignored", "pictures_not_counted"})
+"""Reasons for which a model's figures are for text alone."""
+
+
 def _left_out(plan: Plan, words: Words) -> list[Safe]:
     """What the figures lack of a model that sees pictures."""
     reasons = {dict(issue.params).get("reason") for issue in plan.issues if issue.code == "not_modelled"}
-    return [words.html("why.towers")] if "block_activations_ignored" in reasons else []
+    return [words.html("why.towers")] if reasons & WITHOUT_PICTURES else []
 
 
 def _refusal(plan: Plan, words: Words) -> list[Safe]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from planner.checks.codes import make
 from planner.checks.job import LLAMA_FAMILY
+from planner.checks.pictures import sees
 from planner.checks.question import Question
 from planner.issues import Issue
 from planner.memory.serving_draft import DRAFTS
@@ -104,6 +105,13 @@ TRAINING_RULES: Final = (
         "checkpointing",
         lambda q: q.training.checkpointing not in {"every_k", "full"},
     ),
+    Rule(("training.image_pixels",), "no_images", lambda q: bool(q.training.images)),
+    Rule(
+        ("training.image_pixels",),
+        "own_picture_size",
+        lambda q: q.model.tower is None or not q.model.tower.fixed,
+    ),
+    Rule(("training.tower",), "no_tower", lambda q: sees(q.model)),
     Rule(("training.alignment.generations",), "alignment_method", _writes),
     Rule(("training.optimizer.rank",), "optimizer", lambda q: q.training.optimizer.name == "galore"),
     Rule(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from planner.checks.codes import make
+from planner.checks.pictures import check_pictures
 from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
@@ -237,6 +238,7 @@ CHECKS = (
     check_denoiser,
     check_adapter,
     check_step,
+    check_pictures,
     check_lengths,
     check_engine,
     check_elastic,

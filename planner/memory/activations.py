@@ -10,6 +10,8 @@ from planner.memory.terms import Terms, add
 
 COMPOSED_GELU = frozenset({"gelu_new", "gelu_fast", "gelu_pytorch_tanh_python"})
 ONE_TENSOR = frozenset({"relu"})
+TWO_TENSORS = frozenset({"quick_gelu"})
+"""A product with a sigmoid, single steps (`QuickGELUActivation`): both factors are kept."""
 
 
 def rms_norm(x: str, *, res: int, fused: bool, trained: bool, upcast_weight: bool = False) -> Terms:
@@ -117,6 +119,8 @@ def plain_mlp(act: str, *, e: int, autocast: bool, read: bool = True) -> Terms:
     """
     if act in COMPOSED_GELU:
         return {"i": 3 * 4 + e if autocast and e < 4 else 4 * e}
+    if act in TWO_TENSORS:
+        return {"i": 2 * e}
     return {"i": 0 if act in ONE_TENSOR and read else e}
 
 

@@ -106,10 +106,20 @@ def _masked(view: View, *, repeats: bool) -> Terms:
     """
     setup, window = view.setup, view.layer.attention.window
     hf = setup.runtime in {"generic", "hf_trainer"} and (not setup.version or setup.version >= (5,))
-    if setup.training.attention != "sdpa" or not hf or not window or window >= setup.sequence:
+    cut = bool(window) and window is not None and window < setup.sequence
+    if setup.training.attention != "sdpa" or not hf or not (cut or masks_pictures(view.model, setup)):
         return {}
-    again: Terms = {"q": setup.compute_bytes, "o": setup.compute_bytes} if repeats else {}
-    return add(again, {"u": setup.compute_bytes})
+    e = setup.compute_bytes
+    again: Terms = {"q": e, "o": e} if repeats else {}
+    if not masks_pictures(view.model, setup):
+        return add(again, {"u": e})
+    own: Terms = {"k": -e, "v": -e} if repeats and not view.cached else {}
+    return add(again, own, {"u": e * setup.batch})
+
+
+def masks_pictures(model: ModelSpec, setup: Setup) -> bool:
+    """Whether tokens of one picture see each other, which takes a mask of every row (`token_type_ids`)."""
+    return bool(setup.training.images) and model.tower is not None and model.tower.masks_text
 
 
 def _widened_keys(view: View, more: int) -> Terms:

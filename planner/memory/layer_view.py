@@ -49,14 +49,14 @@ class LayerForm:
 
     terms: Terms
     widths: dict[str, float]
-    score_bytes: int
+    score_bytes: float
     heads: int
     source: Terms = field(default_factory=dict)
     source_score_bytes: int = 0
     masks: Terms = field(default_factory=dict)
     adapter_masks: Terms = field(default_factory=dict)
     masks_scores: bool = False
-    score_gradients: int = 0
+    score_gradients: float = 0
     between: Terms | None = None
     again: Terms = field(default_factory=dict)
     behind: Terms = field(default_factory=dict)

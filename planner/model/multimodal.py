@@ -11,6 +11,7 @@ from planner.model.errors import UnknownArchitecture
 from planner.model.fields import Fields
 from planner.model.registry import builder_of
 from planner.model.spec import Block, ModelSpec
+from planner.model.tower import tower_of
 
 Projector = Callable[[Fields, int, int], int]
 
@@ -126,7 +127,8 @@ def _around(f: Fields, wrapper: Wrapper, text_width: int) -> tuple[tuple[Block, 
     count = vision.TOWERS.get(name)
     if count is None:
         return (), (NOT_COUNTED.format("vision_tower"), *missing)
-    blocks = [Block(name="vision_tower", params=count(tower))]
+    shape = tower_of(name, f, tower, text_width)
+    blocks = [Block(name="vision_tower", params=count(tower), tower=shape)]
     if wrapper.projector is not None:
         params = wrapper.projector(f, tower.size("hidden_size", "vt_hidden_size"), text_width)
         blocks.append(Block(name="projector", params=params))

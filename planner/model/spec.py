@@ -8,6 +8,10 @@ the same object.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.model.tower import Tower
 
 from planner.lazy import lazy
 from planner.model.distinct import distinct
@@ -227,6 +231,7 @@ class Block:
         stage: Whether it lives with the first or the last pipeline stage.
         counted: False for parts that are in the checkpoint but not in the class (MTP); not in `params_total`.
         table: Rows that are looked up, divided over ranks and stored in the checkpoint's own format.
+        tower: What it is as a step sees it, where it is a vision tower that is described.
         linears: Matrices among its parameters that adapters may be put on; those of most blocks are not described.
     """
 
@@ -235,6 +240,7 @@ class Block:
     stage: str = "first"
     counted: bool = True
     table: bool = False
+    tower: "Tower | None" = None
     linears: tuple[Linear, ...] = ()
 
 
@@ -386,6 +392,11 @@ class ModelSpec:
     def distinct_layers(self) -> tuple[tuple[Layer, int], ...]:
         """Each layer object, encoder first, and how often it occurs; equal layers share objects."""
         return self._distinct
+
+    @property
+    def tower(self) -> "Tower | None":
+        """The vision tower, None where there is none or it is not described."""
+        return next((block.tower for block in self.blocks if block.tower is not None), None)
 
     @lazy
     def _distinct(self) -> tuple[tuple[Layer, int], ...]:

@@ -230,6 +230,11 @@ REFERENCES: dict[str, Reference] = {
         "`enable_input_require_grads`: the embedding's output becomes a leaf, which its `AccumulateGrad` node holds",
         TRANSFORMERS + "src/transformers/modeling_utils.py",
     ),
+    "vision_tower": _source(
+        "transformers' vision towers",
+        "`get_image_features` and `masked_scatter`: pixels, layers, projector, and the embeddings they are put into",
+        TRANSFORMERS + "src/transformers/models/llava/modeling_llava.py",
+    ),
     "rotary_tables": _source(
         "transformers `LlamaModel.forward`",
         "`position_embeddings`, made once and kept by `apply_rotary_pos_emb`'s products",

@@ -39,6 +39,7 @@ from planner.training.inside_layer import (
 )
 from planner.training.kept_outputs import kept_cache
 from planner.training.once import id_entries, once_entries
+from planner.training.pictures import learned_later, picture_moments
 from planner.training.saved import (
     SELECTIVE,
     again_entries,
@@ -89,6 +90,7 @@ def backward_moments(step: Step) -> list[list[Entry]]:
         *at_stacked_experts(step, around, others, once),
         _at_first_layer(step, [*others, *once], first),
         _at_embedding(step, others),
+        *picture_moments(step, others),
     ]
     if step.share.holds_head and step.model.head is not None:
         moments.append(_at_head(step, all_saved, once))
@@ -195,7 +197,7 @@ def setup_checkpointing(setup: Setup) -> str:
 def _at_first_layer(step: Step, held: list[Entry], layer: _Working) -> list[Entry]:
     """One layer's tensors, or those of the first ones that are computed again together, and the gradients above."""
     setup = step.setup
-    above = step.trained_params - step.trained_at["embedding"]
+    above = step.trained_params - step.trained_at["embedding"] - learned_later(step)
     together = step.starting(checkpoint_interval(setup)) if setup.checkpointed else (step.first.times(1),)
     above -= sum(kind.count * trained_in(step, kind) for kind in together) - arrived(step, together[-1])
     retained = _retained_by_fsdp(step)

@@ -4,10 +4,12 @@ from typing import Final
 
 from planner.memory.adapters import PROMPT_METHODS
 from planner.memory.kv_cache import keeps_states
+from planner.memory.layer_view import RUNS_TRANSFORMERS
 from planner.memory.megatron_selective import MODULES
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
 from planner.training.loss import fuses_own_loss
+from planner.training.pictures import PICTURE_BLOCKS
 
 Gap = tuple[str, str]
 
@@ -29,6 +31,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
         *_model_gaps(model),
+        *_picture_gaps(scenario, model),
         *_denoiser_gaps(scenario, model),
     ]
 
@@ -122,13 +125,29 @@ def _parallel_gaps(scenario: Scenario) -> list[Gap]:
     return [("parallel.offload.parameters", "buffers_ignored")]
 
 
+def _picture_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    """Pictures that are not counted, and what of them is counted as something else."""
+    training, runtime = scenario.training, scenario.runtime.name
+    if model.tower is None:
+        return []
+    if not training.images:
+        return [("model", "pictures_not_counted")]
+    checks = (
+        (training.tower == "trained" and scenario.adapter is not None, "training.tower", "tower_as_frozen"),
+        (runtime not in RUNS_TRANSFORMERS, "runtime.name", "tower_as_transformers"),
+        (True, "training.images", "time_of_text"),
+    )
+    return [(field, code) for applies, field, code in checks if applies]
+
+
 def _model_gaps(model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(keeps_states(layer.attention) for layer, _ in model.distinct_layers()):
         gaps.append(("model", "recurrent_layers_approximated"))
     if model.structure not in {Structure.DECODER, Structure.DENOISER}:
         gaps.append(("model", "encoder_activations_approximated"))
-    if model.blocks and model.latents is None:
+    described = PICTURE_BLOCKS if model.tower is not None else frozenset()
+    if model.latents is None and any(block.name not in described for block in model.blocks):
         gaps.append(("model", "block_activations_ignored"))
     if model.approximate:
         gaps.append(("model", "approximate_shapes"))

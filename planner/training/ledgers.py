@@ -32,6 +32,7 @@ from planner.training.once import old_leaf, once_entries
 from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.optimizer_step import flattened_entries, foreach_entries
 from planner.training.overheads import communication_entries, host_need_of, runtime_entries
+from planner.training.pictures import forward_extra, learning
 from planner.training.pipeline_buffers import pipeline_entries
 from planner.training.saved import offloaded_bytes, saved_entries
 from planner.training.setup import Setup, setup_for
@@ -139,7 +140,7 @@ def _forward_and_loss(step: Step) -> list[Entry]:
         return [*once_entries(step, FORWARD_AND_LOSS), *unet_forward_entries(step)]
     saved = [*saved_entries(step), *once_entries(step, FORWARD_AND_LOSS)]
     if step.model.latents is None:
-        return [*saved, *loss_entries(step)]
+        return [*saved, *loss_entries(step), *forward_extra(step, saved)]
     from planner.diffusion.training import forward_entries as denoising_entries  # noqa: PLC0415 - only pipelines need it
 
     return [*saved, *denoising_entries(step, saved)]
@@ -149,7 +150,9 @@ def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Ten
     """The base model's tensors on this device, and those that get gradients."""
     tensors = inventory(share, model, setup.division)
     if setup.adapter is None:
-        return tensors, _as_parameters(tensors, share, setup)
+        learned = learning(model, setup.training)
+        trained = tensors if learned is model else inventory(share, learned, setup.division)
+        return tensors, _as_parameters(trained, share, setup)
     return tensors, adapter_tensors(share, model, setup.adapter, setup.division)
 
 
@@ -164,7 +167,7 @@ def _as_parameters(tensors: list[Tensor], share: Share, setup: Setup) -> list[Te
 def trainable_params(scenario: Scenario, model: ModelSpec) -> int:
     """Parameters of the whole model that get gradients."""
     if scenario.task in {"pretrain", "full"} or scenario.adapter is None:
-        return model.params_total
+        return learning(model, scenario.training).params_total
     return total(adapter_tensors(_whole(model), model, scenario.adapter, Division()))
 
 

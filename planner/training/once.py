@@ -4,10 +4,12 @@ from typing import Final
 
 from planner.lazy import once
 from planner.ledger import ALWAYS, Category, Entry, Phase
+from planner.memory.layer_attention import masks_pictures
 from planner.memory.layer_forms import has_residual_dropout
 from planner.memory.layer_view import RUNS_TRANSFORMERS
 from planner.memory.terms import item
 from planner.model.spec import Layer
+from planner.training.pictures import has_pictures, picture_entries
 from planner.training.setup import NORMS_FIRST
 from planner.training.step import Step
 
@@ -25,7 +27,8 @@ def once_entries(step: Step, phases: frozenset[Phase]) -> list[Entry]:
         from planner.diffusion.training import input_entries  # noqa: PLC0415 - only pipelines need it
 
         return input_entries(step, phases)
-    return [entry.alive_in(phases) for entry in _kept_once(step)]
+    kept = [entry.alive_in(phases) for entry in _kept_once(step)]
+    return [*kept, *picture_entries(step, phases)]
 
 
 @once
@@ -64,7 +67,7 @@ def embedding_leaf(step: Step, phases: frozenset[Phase]) -> list[Entry]:
     asks = setup.adapter is not None and setup.checkpointed
     old = bool(setup.version) and setup.version < (5,)
     scales = SCALES_EMBEDDING | NORMS_FIRST | (SCALED_BEFORE if old else frozenset())
-    remade = model.model_type in scales or model.position_embedding == "learned"
+    remade = model.model_type in scales or model.position_embedding == "learned" or has_pictures(step)
     if not (asks and remade and step.share.holds_embedding) or setup.runtime not in RUNS_TRANSFORMERS:
         return []
     t, h, r = setup.tokens, step.residual_width, setup.residual_bytes
@@ -162,6 +165,8 @@ def _attention_mask(step: Step, phases: frozenset[Phase]) -> list[Entry]:
         kinds, e = setup.batch * _windows(step), setup.residual_bytes
     elif setup.training.attention == "sdpa" and setup.runtime in RUNS_TRANSFORMERS:
         kinds = int(any(_is_cut(kind.layer, s) for kind in step.kinds))
+        if masks_pictures(step.model, setup):
+            kinds = setup.batch * _windows(step)
     if not kinds:
         return []
     return [

@@ -63,6 +63,7 @@ class Step:
         trained: Those that get gradients.
         forms: What layers keep, by layer; filled here, shared between the devices of one plan with the same setup and
             the same kinds of layers.
+        inside: Layers with their forms where they are not the stage's: a vision tower's.
         known: What functions of this step have returned (`planner.lazy.once`).
     """
 
@@ -72,11 +73,14 @@ class Step:
     held: Sequence[Tensor]
     trained: Sequence[Tensor]
     forms: dict[tuple[int, bool], LayerForm] = field(default_factory=dict)
+    inside: tuple[Kind, ...] = ()
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @lazy
     def kinds(self) -> tuple[Kind, ...]:
         """Distinct layers of this stage."""
+        if self.inside:
+            return self.inside
         setup = self.setup
         target = setup.target_tokens // setup.batch if self.model.encoder_layers else setup.sequence
         found = [

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+from torch._guards import detect_fake_mode
 from transformers import AutoConfig
 from transformers.optimization import Adafactor as TrainerAdafactor
 
+from planner.model import model_from_config
 from planner.model.spec import Structure
 from planner.model.task_heads import CLASSIFIER
 from planner.scenario import Adapter, Optimizer, Scenario, Training
@@ -27,6 +29,7 @@ from profiler.worker.auto_classes import (
 from profiler.worker.checkpoints import checkpoint_layers
 from profiler.worker.losses import replace_loss, why_not_replaceable
 from profiler.worker.packing import is_packed, lengths, positions
+from profiler.worker.pictures import PICTURES, freeze_pictures, picture_batch
 
 DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LEARNING_RATE: Final = 1e-5
@@ -111,8 +114,11 @@ def build(scenario: Scenario, config: Mapping[str, Any], device: DeviceKind) -> 
     vocab = int(getattr(model.config.get_text_config(), "vocab_size", None) or 0)
     inner = model
     if scenario.task == "lora":
-        causal, head = structure_of(config) is Structure.DECODER, trains_head(config, scenario.task)
-        model = add_adapter(model, scenario.adapter or Adapter(), causal=causal, head=head)
+        adapter, head = scenario.adapter or Adapter(), trains_head(config, scenario.task)
+        causal = structure_of(config) is Structure.DECODER
+        model = add_adapter(model, adapter, but_pictures=bool(training.images), causal=causal, head=head)
+    elif training.tower == "frozen":
+        freeze_pictures(model)
     _set_loss(inner, scenario, config)
     _set_checkpoints(model, scenario, config)
     model.train()
@@ -198,7 +204,9 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     kind = str(config["model_type"])
     made = AutoConfig.for_model(kind, **keys)
     if config.get("tie_word_embeddings") is False:
-        made.tie_word_embeddings = False  # `T5Config` says otherwise; a checkpoint with its own head unties it
+        made.tie_word_embeddings = (
+            False  # `T5Config` says otherwise; a checkpoint with its own head unties it
+        )
     dropout = scenario.training.dropout
     for name in DROPOUT_FIELDS if dropout is not None else ():
         if isinstance(getattr(made, name, None), int | float):
@@ -206,15 +214,20 @@ def make_config(config: Mapping[str, Any], scenario: Scenario) -> Any:
     if getattr(made, "is_encoder_decoder", False) and getattr(made, "decoder_start_token_id", None) is None:
         made.decoder_start_token_id = 0  # which token it is changes no tensor
     made.use_cache = scenario.runtime.name != "hf_trainer" and not is_packed(scenario.training)
+    if scenario.training.images:
+        made.get_text_config().use_cache = made.use_cache
     return made
 
 
-def add_adapter(model: Any, adapter: Adapter, *, causal: bool = True, head: bool = False) -> Any:
+def add_adapter(
+    model: Any, adapter: Adapter, *, but_pictures: bool = False, causal: bool = True, head: bool = False
+) -> Any:
     """The model with its base frozen and adapters in place.
 
     Args:
         model: The model.
         adapter: The scenario's block.
+        but_pictures: No adapters where pictures pass through.
         causal: The model is a causal one.
         head: The model has a classifier, which is trained whole.
 
@@ -226,6 +239,7 @@ def add_adapter(model: Any, adapter: Adapter, *, causal: bool = True, head: bool
     targets = "all-linear" if adapter.targets == "all_linear" else adapter.targets and list(adapter.targets)
     saved = [*adapter.modules_to_save, *((CLASSIFIER,) if head else ())] or None
     task = "CAUSAL_LM" if causal else None
+    excluded = PICTURES if but_pictures else None if causal else list(HEADS)
     if adapter.method == "ia3":
         chosen: Any = IA3Config(target_modules=targets, modules_to_save=saved, task_type=task)
     else:
@@ -234,7 +248,7 @@ def add_adapter(model: Any, adapter: Adapter, *, causal: bool = True, head: bool
             lora_alpha=adapter.alpha or 8,
             lora_dropout=adapter.dropout or 0.0,
             target_modules=targets,
-            exclude_modules=None if causal else list(HEADS),
+            exclude_modules=excluded,
             modules_to_save=saved,
             use_rslora=adapter.method == "rslora",
             use_dora=adapter.method == "dora",
@@ -305,6 +319,8 @@ def batch_maker(
     structure = structure_of(config)
     if (own := own_batch(scenario, config, device, vocab)) is not None:
         return own
+    if training.images:
+        return _picture_maker(training, config, device, vocab)
     if training.packing not in (None, "none"):
         return _packed_maker(training, structure, device, vocab)
     target = training.decoder_sequence_length or length if structure is Structure.ENCODER_DECODER else length
@@ -317,6 +333,17 @@ def batch_maker(
         return {"input_ids": tokens, "labels": labels}
 
     return make
+
+
+def _picture_maker(
+    training: Training, config: Mapping[str, Any], device: DeviceKind, vocab: int
+) -> Callable[[], dict[str, Any]]:
+    """Random tokens and pictures."""
+    tower = model_from_config(config).tower
+    if tower is None:
+        raise cannot_build("images_not_measured", "training.images", training.images)
+    by_shape = str(device) == "meta" or detect_fake_mode() is not None
+    return lambda: picture_batch(tower, training, config, device, vocab, by_shape=by_shape)
 
 
 def _packed_maker(

@@ -27,6 +27,7 @@ from profiler.trace.child.failing import told_apart
 from profiler.trace.child.fake import on_fake_cpu
 from profiler.trace.child.instant import instant_trace
 from profiler.trace.child.litgpt_loop import MICRO_BATCHES
+from profiler.trace.child.pictures import pictures_by_shape
 from profiler.trace.child.recorder import Recorder
 from profiler.trace.child.stand_ins import in_force
 from profiler.trace.child.user_module import Stepping, build_module, module_on_fake_cpu
@@ -122,6 +123,8 @@ def make_trace(
     with ExitStack() as stack:
         stack.enter_context(told_apart(config, module))
         stack.enter_context(in_force(target, device_type, packed=is_packed(scenario.training)))
+        if scenario.training.images:
+            stack.enter_context(pictures_by_shape(str(config.get("model_type"))))
         division = Division(stack, target, device_type)
         workload = _built(scenario, config, module)
         if casts:
