@@ -52,6 +52,20 @@ def paths(found: tuple[Reason, ...]) -> list[str]:
     return [reason.field.path for reason in found if reason.field is not None]
 
 
+def test_a_peak_in_the_same_phase_is_no_other_phase() -> None:
+    """What one side alone holds at its peak is told by what was changed, or as new."""
+    changes = {"parallel.tensor": 1, "parallel.data": 2, "workload.concurrency": 1}
+    first, second = pair(SERVED, changes)
+    assert first.worst.peak_phase is second.worst.peak_phase
+    told = [
+        reason.kind
+        for category in Category
+        for reason in reasons(first, second, category, field_changes(first.plan, second.plan))
+    ]
+    assert told
+    assert "phase" not in told
+
+
 def test_a_changed_field_is_named_with_both_values_in_force(words: Words) -> None:
     first, second = pair(ALPACA, {"training.micro_batch": 2})
     (change,) = field_changes(first.plan, second.plan)

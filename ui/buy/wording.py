@@ -71,8 +71,10 @@ def headline(columns: Sequence[Column], words: Words, lack: str, code: str) -> S
         return words.html("buy.head.best", cards=name_of(best), usd=usd_small(_owned(best) or 0.0))
     if any(one.on.fits for one in columns):
         return words.html(f"buy.head.no_{lack}", code=code)
-    counted = any(one.problem is None for one in columns)
-    return words.html("buy.head.none_fits" if counted else "buy.head.empty")
+    counted = [one for one in columns if one.problem is None]
+    tight = any(one.on.plan is not None and one.on.plan.verdict is Verdict.TIGHT for one in counted)
+    key = "none_with_room" if tight else "none_fits" if counted else "empty"
+    return words.html(f"buy.head.{key}")
 
 
 def why(columns: Sequence[Column], use_frac: float, words: Words, lack: str) -> Safe:

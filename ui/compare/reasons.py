@@ -186,7 +186,8 @@ def _one_sided(
 ) -> Reason:
     """An entry that only one of the two has at its peak: another moment, another setting, another share."""
     other = second if gone else first
-    if any(e.name == name for e in other.worst.ledger.entries):
+    phases = first.worst.peak_phase, second.worst.peak_phase
+    if phases[0] is not phases[1] and any(e.name == name for e in other.worst.ledger.entries):
         return Reason(kind="phase", entry=name)
     if first.worst.stage != second.worst.stage and any(_holds(device, name) for device in other.plan.devices):
         return Reason(kind="stage", entry=name)

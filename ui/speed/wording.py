@@ -76,8 +76,9 @@ def serving_sentence(found: ServingSpeed, words: Words) -> Safe:
     if found.output_tokens_per_s is not None:
         rate = rate_band(found.output_tokens_per_s, found.tokens_band, words)
         key = "speed.serving.queued" if found.load.is_offline else "speed.serving.rate"
-        running = whole(round(found.load.running * found.load.replicas))
-        said.append(words.html(key, rate=rate, running=running))
+        running = round(found.load.running * found.load.replicas)
+        form = "one" if running == 1 else "other"
+        said.append(words.html(f"{key}.{form}", rate=rate, n=whole(running)))
     if found.parts:
         said.append(_bound(found.parts, words))
     if found.load.is_assumed:
