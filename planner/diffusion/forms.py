@@ -42,13 +42,16 @@ def denoiser_form(layer: Layer, model: ModelSpec, setup: Setup) -> LayerForm:
     trace = traced(layer.program, stream_bytes(setup), trains(layer, setup, model), tuple(widths.items()))
     outputs = {} if layer.program in PUTS_TOGETHER else trace.outputs
     kept = add(trace.kept, outputs)
+    fullest = max(trace.backward, trace.again, key=lambda peak: peak.bytes)
     return LayerForm(
         merged(kept),
         dict(widths),
         0,
         int(layer.attention.num_heads),
         again=merged(trace.kept),
-        working=merged(less(trace.backward.terms, kept if setup.checkpointed else trace.kept)),
+        working=merged(
+            less(fullest.terms, kept) if setup.checkpointed else less(trace.backward.terms, trace.kept)
+        ),
         passing=merged(trace.plain.terms if setup.checkpointed else less(trace.forward.terms, kept)),
     )
 

@@ -53,6 +53,8 @@ class Trace:
         forward: The fullest moment of the forward pass, beside the input.
         backward: The fullest moment of the backward pass, beside the input and without gradients of weights.
         plain: The fullest moment of a forward pass without gradients, beside the input.
+        again: The fullest moment of the forward pass done again in the backward pass, beside the input: the gradient of
+            the output is there, and it stops when all that was saved is there again.
     """
 
     kept: Terms
@@ -60,6 +62,7 @@ class Trace:
     forward: Peak
     backward: Peak
     plain: Peak
+    again: Peak
 
 
 @dataclass(frozen=True, slots=True)

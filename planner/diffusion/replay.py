@@ -35,7 +35,13 @@ class Replay:
         forward = self._forward(saved)
         kept = self._sum(self._sizes[storage] for storage in saved - self._outputs)
         outputs = self._sum(self._sizes[storage] for storage in self._outputs - self._outside)
-        return Trace(kept, outputs, forward, self._backward(saved), plain)
+        return Trace(kept, outputs, forward, self._backward(saved), plain, self._again(saved))
+
+    def _again(self, saved: frozenset[int]) -> Peak:
+        """Without reentering, checkpoints stop at the last tensor that was saved (`early_stop`)."""
+        last = max((index for index, op in enumerate(self._ops) if op.saves), default=-1)
+        gradients = [(self._values[x].width, self._values[x].bytes) for x in self._output_numbers]
+        return self._forward(saved, last + 1, gradients)
 
     def _sum(self, sizes: Iterable[tuple[str, float]]) -> Terms:
         total: Terms = {}
@@ -49,14 +55,16 @@ class Replay:
             amount += size * widths[width]
         return Peak(amount, self._sum(sizes)) if amount > best.bytes else best
 
-    def _forward(self, saved: frozenset[int]) -> Peak:
+    def _forward(
+        self, saved: frozenset[int], stop: int | None = None, beside: Sequence[tuple[str, float]] = ()
+    ) -> Peak:
         best, alive = Peak(0, {}), set[int]()
-        for index, op in enumerate(self._ops):
+        for index, op in enumerate(self._ops[:stop]):
             made = {self._values[number].storage for number in op.makes}
             if not saved:
                 made = {s for s in made if s in self._last_read or s in self._outputs}
             alive |= made - self._outside
-            best = self._peak(best, [*(self._sizes[s] for s in alive), *op.working.items()])
+            best = self._peak(best, [*beside, *(self._sizes[s] for s in alive), *op.working.items()])
             alive = {
                 s for s in alive if s in saved or s in self._outputs or self._last_read.get(s, -1) > index
             }

@@ -14,6 +14,7 @@ from planner.memory.layer_forms import layer_form
 from planner.memory.layer_view import LayerForm
 from planner.memory.litgpt import litgpt_form, untouched_form, untouched_layers
 from planner.memory.megatron import megatron_form
+from planner.memory.terms import per_token
 from planner.model.distinct import distinct
 from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
@@ -142,8 +143,12 @@ class Step:
 
     @lazy
     def largest(self) -> Kind:
-        """The layer that keeps most."""
-        return max(self.kinds, key=self.kind_bytes) if len(self.kinds) > 1 else self.kinds[0]
+        """The layer that keeps most; of a denoiser's, the one that is fullest in its backward pass."""
+        return max(self.kinds, key=self._fullness) if len(self.kinds) > 1 else self.kinds[0]
+
+    def _fullness(self, kind: Kind) -> float:
+        working = per_token(kind.form.working, kind.form.widths) if kind.form.working else 0.0
+        return self.kind_bytes(kind) + self.setup.batch * kind.sequence * working
 
     def starting(self, number: int) -> tuple[Kind, ...]:
         """The kinds of the first `number` layers, with how many of each."""

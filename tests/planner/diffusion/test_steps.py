@@ -59,7 +59,7 @@ def _name(row: dict[str, Any]) -> str:
 def test_the_peak_of_a_step_is_the_traced_one(row: dict[str, Any]) -> None:
     ledger = _planned(row["scenario"]).worst.ledger
     ours = max(_allocated(ledger, phase) for phase in ledger.phases if phase is not Phase.LOAD)
-    assert ours / 1e9 == pytest.approx(max(row["phases_gb"].values()), rel=0.056)
+    assert ours / 1e9 == pytest.approx(max(row["phases_gb"].values()), rel=0.052)
 
 
 def _weights(ledger: Ledger, phase: Phase) -> dict[str, int]:
