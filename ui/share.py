@@ -11,13 +11,17 @@ from ui.pages.frame import Frame
 from ui.state import PARAM, link_text, load
 from ui.uploads import MOST_MIB, read_scenario_file
 
+WIDTH_PX: Final = 320
 _ISSUES: Final = "file_issues"
 
 
 def draw_share(frame: Frame) -> None:
     """A popover with the link to copy, a download, and an upload."""
     words = frame.words
-    with st.popover(words("share.label"), type="tertiary", icon=":material/ios_share:", key="share"):
+    with (
+        st.popover(words("share.label"), type="tertiary", icon=":material/ios_share:", key="share"),
+        st.container(width=WIDTH_PX),
+    ):
         st.html(f'<div class="p">{words.html("share.link")}</div>')
         st.code(_address(), language=None, wrap_lines=True, height=90)
         st.download_button(
