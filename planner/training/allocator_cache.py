@@ -69,8 +69,9 @@ class Parts(NamedTuple):
         retained: Gradients that FSDP holds to the end of the backward pass, counted in `working` (T). They come when
             the logits have gone and are cut from their blocks, as far as those go.
         renewed: Gradients that are there between steps but not in the forward pass, made anew in every step (Z).
-        streams: What has blocks of its own in FSDP's streams (S): gathered units (not where a pipeline keeps them
-            whole); of the second FSDP also gradients.
+        streams: What has blocks of its own in FSDP's streams (S): gathered units, or where they stay whole the buffers
+            they are gathered through; of the second FSDP also gradients. A graph that runs in one stream has those
+            too: states settle around the first gradients, and what these leave is too small for the logits.
         plain: The fullest moment without those, for the second FSDP (B); 0 elsewhere.
         loaded: Packed weights of the other ranks, which were loaded here before they were divided (D).
         block: The largest tensor of the loss where its length changes from step to step (K): on a full card one such
