@@ -18,8 +18,8 @@ def draw(question: Question, words: Words) -> None:
     guess = estimate(question)
     with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         rate = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
-        hits = (own_number(words, "hit_percent", 25.0, step=5.0, format_="%.0f") or 0.0) / 100
-        local = (own_number(words, "local_percent", 80.0, step=5.0, format_="%.0f") or 0.0) / 100
+        hits = (own_number(words, "hit_percent", 25.0, step=5.0, format_="%g") or 0.0) / 100
+        local = (own_number(words, "local_percent", 80.0, step=5.0, format_="%g") or 0.0) / 100
         local_ms = own_number(words, "local_ms", 0.5, step=0.1, format_="%.1f") or 0.0
         store_ms = own_number(words, "store_ms", 10.0, step=1.0, format_="%.1f") or 0.0
         first_ms = own_number(words, "first_ms", guess.first_ms, step=10.0, format_="%.0f")

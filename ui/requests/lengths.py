@@ -39,7 +39,7 @@ def draw(question: Question, words: Words) -> None:
     with st.container(key="requests_fields", horizontal=True, gap="small", vertical_alignment="bottom"):
         given = _distribution(words)
         prompt_percent = own_number(
-            words, "prompt_percent", round(100 * lengths.CHAT_PROMPT_FRAC), step=5.0, format_="%.0f"
+            words, "prompt_percent", round(100 * lengths.CHAT_PROMPT_FRAC), step=5.0, format_="%g"
         )
     share = (prompt_percent or 0.0) / 100
     if not 0 <= share <= 1:
@@ -109,7 +109,7 @@ def _parameter(current: dict[str, Any], name: str, words: Words) -> None:
         words(f"requests.field.{name}"),
         value=None,
         step=0.1 if name == "sigma" else 100.0,
-        format="%.1f" if name == "sigma" else "%.0f",
+        format="%.1f" if name == "sigma" else "%g",
         key=key,
         on_change=lambda: write(PATH, current | {name: st.session_state[key]}),
         width=WIDTH_PX,

@@ -42,10 +42,10 @@ def draw(question: Question, words: Words) -> None:
         capacity = own_number(words, "capacity", estimate(question).capacity_per_s, step=0.5, format_="%.2f")
         real_of(words, "autoscale.gpu_utilisation_up", 0.75, step=0.05)
         whole_of(words, "autoscale.step_up", 2)
-        real_of(words, "autoscale.queue_ms_up", 200.0, step=50.0, format_="%.0f")
-        real_of(words, "autoscale.idle_s_down", 300.0, step=60.0, format_="%.0f")
+        real_of(words, "autoscale.queue_ms_up", 200.0, step=50.0, format_="%g")
+        real_of(words, "autoscale.idle_s_down", 300.0, step=60.0, format_="%g")
         whole_of(words, "autoscale.step_down", 1)
-        start = own_number(words, "start_s", 0.0, step=30.0, format_="%.0f")
+        start = own_number(words, "start_s", 0.0, step=30.0, format_="%g")
         price = own_number(words, "usd_per_card_hour", cheapest, step=0.1, format_="%.2f")
     if capacity is None:
         st.html(f'<div class="p m">{words.html("requests.replicas.unknown")}</div>')

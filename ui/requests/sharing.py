@@ -19,7 +19,7 @@ def draw(question: Question, words: Words) -> None:
         prefix = whole_of(words, "workload.shared_prefix_tokens", 0, step=128)
         hits = real_of(words, "workload.prefix_hit_frac", 1.0, step=0.05)
         width = whole_of(words, "workload.beam_width", 4)
-        samples = int(own_number(words, "samples", 4, step=1.0, format_="%.0f") or 1)
+        samples = round(own_number(words, "samples", 4, step=1.0, format_="%.0f") or 1)
     block, prompt, answer = question.block_tokens, question.prompt_tokens, question.answer_tokens
     steps = min(answer, sharing.MOST_STEPS)
     rows = [

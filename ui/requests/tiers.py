@@ -116,7 +116,7 @@ def _memories(question: Question, words: Words) -> None:
     """Where the bytes of this plan lie when the card is full, and what a step loses by it."""
     st.html(parts.section(words("requests.spill.title"), words("requests.spill.note")))
     with st.container(key="requests_fields_spill", horizontal=True, gap="small", vertical_alignment="bottom"):
-        peer = own_number(words, "peer_gib", 0.0, step=8.0, format_="%.0f")
+        peer = own_number(words, "peer_gib", 0.0, step=8.0, format_="%g")
     worst, host = question.plan.worst, question.plan.resolved.hardware.host_memory_gib
     read = sum(entry.bytes for entry in worst.ledger.entries if entry.category in READ)
     found = tiers.placed(

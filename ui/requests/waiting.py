@@ -31,7 +31,7 @@ def draw(question: Question, words: Words) -> None:
         alone = own_number(words, "step_ms", guess.step_ms, step=1.0, format_="%.1f")
         further = own_number(words, "further_ms", guess.further_ms, step=0.1, format_="%.2f")
         whole_of(words, "workload.output_tokens", ANSWER_TOKENS, step=64)
-        delay = real_of(words, "batching.max_delay_ms", 100.0, step=10.0, format_="%.0f")
+        delay = real_of(words, "batching.max_delay_ms", 100.0, step=10.0, format_="%g")
         preferred = _preferred(words)
         rate = real_of(words, "workload.requests_per_s", 2.0, step=0.5)
     if alone is None:
