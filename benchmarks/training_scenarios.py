@@ -17,10 +17,11 @@ from hardware_db import load_tables
 from planner.accuracy.predict import prediction_for
 from planner.cost.run_cost import run_cost
 from planner.estimate import plan
-from planner.hardware import Offer, Tables
+from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.ledger import Category, Layer, Ledger
 from planner.plan_types import Plan, Verdict
+from planner.prices import Offer
 from planner.resolve import apply
 from planner.scenario import Scenario
 from planner.state_moves import loading

@@ -16,7 +16,8 @@ from hardware_db.lazy import LazySequence
 from hardware_db.model_rows import read_models
 from hardware_db.node_rows import read_nodes
 from hardware_db.offer_rows import read_offers
-from planner.hardware import Node, Offer, PurchasePrice, Tables
+from planner.hardware import Node, Tables
+from planner.prices import Offer, PurchasePrice
 
 __all__ = ["DATA", "DataError", "check_all", "load_tables", "nodes", "offers", "purchase_prices"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hardware_db.errors import DataError
-from planner.hardware import Price, earliest_day
+from planner.prices import Price, earliest_day
 
 
 def is_date(date_text: str) -> bool:

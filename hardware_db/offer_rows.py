@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import cast
 
 from hardware_db.cells import Row, read_rows
-from planner.hardware import Gpu, Offer, PriceKind
+from planner.hardware import Gpu
+from planner.prices import Offer, PriceKind
 
 OFFER_COLUMNS = (
     "provider",

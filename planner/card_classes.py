@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from planner.hardware import Gpu, earliest_day
+from planner.hardware import Gpu
+from planner.prices import earliest_day
 
 CONSUMER_MARKS: Final = ("GeForce", "TITAN", "Radeon RX", "Arc A", "Arc B")
 PROFESSIONAL_MARKS: Final = ("Ada", "Quadro", "PRO", "Pro")

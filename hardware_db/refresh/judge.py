@@ -7,7 +7,7 @@ from typing import Final
 
 from hardware_db.offer_rows import MAX_USD_PER_GPU_HOUR, MAX_USD_PER_HOUR, MIN_USD_PER_GPU_HOUR
 from hardware_db.refresh.types import MOST_EXAMPLES, KeptOut, RawPrice, Reading
-from planner.hardware import Offer
+from planner.prices import Offer
 
 FAR_TIMES: Final = 5.0
 """A price this many times the known one of the same machine, or one over it, is a slip and no change of price."""

@@ -11,7 +11,7 @@ from hardware_db.refresh import aws, azure, gpuhunt, skypilot
 from hardware_db.refresh.fetch import FetchError, Getter, Web
 from hardware_db.refresh.judge import Known, judged, known_of
 from hardware_db.refresh.types import ChangedFormatError, Reading, Refresh, SourceReport, State
-from planner.hardware import Offer, earliest_day
+from planner.prices import Offer, earliest_day
 
 Read = Callable[[Getter, Reading], None]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardware_db.refresh.types import KeptOut, Refresh, SourceReport, State
-from planner.hardware import Offer, earliest_day
+from planner.prices import Offer, earliest_day
 from planner.units import MIB
 
 FILE_NAME: Final = "prices.json"

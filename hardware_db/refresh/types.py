@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from planner.hardware import Offer
+from planner.prices import Offer
 
 MOST_EXAMPLES = 5
 """Rows kept out for one reason that are listed by name; the rest are counted."""

@@ -6,7 +6,8 @@ from typing import Final
 from planner.claims.bytes_per_parameter import BILLION
 from planner.claims.types import Claim, Figure, Outcome, worked
 from planner.cost.buy_or_rent import Ownership, Rent, buy_or_rent
-from planner.hardware import Gpu, Offer, Tables
+from planner.hardware import Gpu, Tables
+from planner.prices import Offer
 from planner.throughput.links import node_of
 from planner.units import GB
 

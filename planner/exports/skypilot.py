@@ -7,8 +7,8 @@ from typing import Any, Final
 from planner.exports.facts import cards, nodes, tidy
 from planner.exports.serving_flags import command_for
 from planner.exports.types import Export, ExportRefusedError
-from planner.hardware import Offer
 from planner.plan_types import Plan
+from planner.prices import Offer
 from planner.yaml_text import write_yaml
 
 CLOUDS: Final = {

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Final, Literal
 
-from planner.hardware import Freshness, Offer, Tables, freshness
+from planner.hardware import Tables
+from planner.prices import Freshness, Offer, freshness
 from planner.search.rigs import IN_ONE_MACHINE
 from planner.search.types import Fails, Machine
 from planner.throughput import links as ln

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from planner.hardware import Offer
 from planner.ledger import Category
+from planner.prices import Offer
 from planner.units import gib_bytes
 from ui import answers
 from ui.answers import answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.hardware import Freshness
+from planner.prices import Freshness
 from tests.ui.cost_rows_made import TODAY, planned, quote, row
 from ui.cost import choice
 from ui.cost.choice import Filter, Show

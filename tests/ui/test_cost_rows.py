@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.hardware import Freshness
+from planner.prices import Freshness
 from tests.ui.cost_rows_made import TODAY, offer, planned, put_to, quote
 from ui import answers
 from ui.cost import choice

@@ -6,7 +6,8 @@ from datetime import date
 from typing import Any, Final
 
 from planner.card_classes import newest_price
-from planner.hardware import Freshness, Gpu, Node, earliest_day
+from planner.hardware import Gpu, Node
+from planner.prices import Freshness, earliest_day
 from planner.scenario import Device
 from planner.units import ceil_div
 from ui.cost.currency import Exchange

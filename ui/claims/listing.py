@@ -6,8 +6,8 @@ from typing import Final
 
 from planner.claims import CLAIMS, Claim, Outcome
 from planner.claims.own_plan import Rule, rules
-from planner.hardware import Offer
 from planner.plan_types import Plan
+from planner.prices import Offer
 from ui import parts
 from ui.answers import tables
 from ui.claims.figures import found_html, off_text, value_text, working

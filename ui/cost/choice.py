@@ -7,8 +7,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Any, Final
 
-from planner.hardware import Freshness, earliest_day
 from planner.ledger import Category
+from planner.prices import Freshness, earliest_day
 from ui.cost.quotes import Kind
 from ui.cost.rows import Reason, Row, Status
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from planner.hardware import Gpu, Offer
+from planner.hardware import Gpu
+from planner.prices import Offer
 from ui.cost.currency import Exchange
 from ui.cost.quotes import PER_GPU, Kind, Quote
 from ui.whole import is_whole

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from planner.hardware import Freshness, Offer, freshness
+from planner.prices import Freshness, Offer, freshness
 
 PER_GPU: Final = "per GPU: "
 """How the table of offers begins the type of a price for single cards, of which any number may be rented."""

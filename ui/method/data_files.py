@@ -7,7 +7,8 @@ from typing import Final
 
 from hardware_db import DATA
 from hardware_db.scores import speed_score
-from planner.hardware import Price, Tables
+from planner.hardware import Tables
+from planner.prices import Price
 from ui.method.cross_validation import cross_validation
 from ui.method.published import Published
 

@@ -7,8 +7,8 @@ import streamlit as st
 
 from hardware_db import purchase_prices
 from planner.cost import tokens_of
-from planner.hardware import Freshness, PurchasePrice, freshness
 from planner.plan_types import Plan
+from planner.prices import Freshness, PurchasePrice, freshness
 from ui import parts
 from ui.answers import tables
 from ui.catalog import gpu as card

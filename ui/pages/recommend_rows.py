@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from planner.hardware import Offer
 from planner.plan_types import Plan
+from planner.prices import Offer
 from planner.scenario import to_document
 from planner.search.types import Choice
 from ui import parts

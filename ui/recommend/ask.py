@@ -8,7 +8,7 @@ from functools import lru_cache
 from json import loads
 from typing import Final, cast
 
-from planner.hardware import Offer
+from planner.prices import Offer
 from planner.search.find import search
 from planner.search.offers import Kind as PriceKind
 from planner.search.offers import left_out, machines_of

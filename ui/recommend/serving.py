@@ -7,7 +7,7 @@ from functools import lru_cache
 from json import loads
 from typing import Any, Final
 
-from planner.hardware import Offer
+from planner.prices import Offer
 from planner.search.serving import Served, ServingResult, serving_search
 from planner.search.types import Fails, Rejected
 from planner.validation import parse_scenario

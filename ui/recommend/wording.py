@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from planner.cost import ASSUMED_SPOT
-from planner.hardware import Offer
+from planner.prices import Offer
 from planner.search.types import (
     Choice,
     Counts,

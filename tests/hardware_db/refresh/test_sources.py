@@ -15,7 +15,7 @@ from hardware_db.refresh.run import Source
 from tests.hardware_db.refresh.cases import EMPTY_AZURE, Answers, recorded
 
 if TYPE_CHECKING:
-    from planner.hardware import Offer
+    from planner.prices import Offer
 
 NOW = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 BY_ID = {source.id: source for source in SOURCES}

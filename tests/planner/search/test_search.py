@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from planner.estimate import plan
-from planner.hardware import Offer
+from planner.prices import Offer
 from planner.search.find import frontier, search
 from planner.search.offers import PER_GPU, left_out, machine_of, machines_of
 from planner.search.rigs import IN_ONE_MACHINE, owned, rents
