@@ -1,11 +1,13 @@
 """Diffusion pipelines: their labels, what choosing one changes, and sequences as pictures."""
 
-from functools import cache
+import json
+from functools import cache, lru_cache
 from math import isqrt
 from typing import Final
 
 from planner.document import get, put
-from planner.model import UnknownArchitecture, model_from_row
+from planner.model import UnknownArchitecture, model_from_config, model_from_row
+from planner.model.diffusion_parts import CLASS_TYPES
 from planner.model.spec import Latents
 from ui.answers import tables
 from ui.counts import short_count
@@ -18,6 +20,8 @@ TARGETS: Final = ["to_q", "to_k", "to_v", "to_out.0"]
 """What diffusers' LoRA scripts adapt."""
 UNDIVIDED: Final = frozenset({"data", "data_parallel", "bucket_mb", "sharding", "sharding_degree", "offload"})
 """Of parallelism, what leaves every layer whole on each card."""
+CLASS: Final = "_class_name"
+TYPES: Final = frozenset(CLASS_TYPES.values())
 FIRST_SIDE: Final = 64 * 16
 """Pixels; what most of these models were made for."""
 
@@ -53,9 +57,21 @@ def latents_of_id(model_id: str) -> Latents | None:
 
 
 def latents_of(document: Document) -> Latents | None:
-    """Of the pipeline that a question names."""
-    model_id = get(document, "model.id")
-    return latents_of_id(model_id) if isinstance(model_id, str) else None
+    """Of the pipeline that a question names, or of the denoiser whose config it holds."""
+    model_id, config = get(document, "model.id"), get(document, "model.config")
+    if isinstance(model_id, str):
+        return latents_of_id(model_id)
+    if isinstance(config, dict) and (CLASS in config or config.get("model_type") in TYPES):
+        return _latents_of_config(json.dumps(config, sort_keys=True, default=str))
+    return None
+
+
+@lru_cache(maxsize=32)
+def _latents_of_config(text: str) -> Latents | None:
+    try:
+        return model_from_config(json.loads(text)).latents
+    except UnknownArchitecture:
+        return None
 
 
 def fitted(document: Document, *, sized: bool = True) -> Document:

@@ -7,7 +7,16 @@ from planner.plan_types import Verdict
 from ui.answers import answer
 from ui.document import Document
 from ui.limits import largest_micro_batch, largest_sequence
-from ui.pictures import TARGETS, described, fitted, latents_of_id, pipeline_labels, side_of, tokens_of
+from ui.pictures import (
+    TARGETS,
+    described,
+    fitted,
+    latents_of,
+    latents_of_id,
+    pipeline_labels,
+    side_of,
+    tokens_of,
+)
 
 FLUX = "black-forest-labs/FLUX.1-dev"
 DIVIDED: Document = {
@@ -43,6 +52,15 @@ def test_a_size_that_was_chosen_stays_from_task_to_task() -> None:
 def test_other_models_are_left_alone() -> None:
     other = {**DIVIDED, "model": {"id": "meta-llama/Llama-3.1-8B"}}
     assert fitted(other) == other
+
+
+def test_a_u_nets_own_config_is_asked_for_in_pixels() -> None:
+    config = {"_class_name": "UNet2DConditionModel", "cross_attention_dim": 768}
+    latents = latents_of({"model": {"config": config}})
+    assert latents is not None
+    assert tokens_of(latents, 512) == 64 * 64
+    assert latents_of({"model": {"config": {"_class_name": "AutoencoderKL"}}}) is None
+    assert latents_of({"model": {"config": {"model_type": "llama"}}}) is None
 
 
 @pytest.mark.parametrize(
