@@ -56,7 +56,7 @@ def text(part: Mapping[str, float]) -> str:
     return _text(tuple(part.items()))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1000)
 def _text(part: tuple[tuple[str, float], ...]) -> str:
     pieces = sorted(((symbol, c) for symbol, c in part if c), key=lambda piece: (piece[1] < 0, not piece[0]))
     shown = ""
