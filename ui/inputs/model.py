@@ -89,11 +89,11 @@ def _take(text: str | bytes) -> None:
     st.session_state[ISSUES] = issues
     checkpoint.forget_refusal()
     if config is not None and not issues:
-        edit(lambda document: put(document, "model", {"config": config}))
+        edit(lambda document: fitted(put(document, "model", {"config": config})))
 
 
 def _own_label(desk: Desk) -> str:
-    model_type = desk.get("model.config.model_type", "")
+    model_type = desk.get("model.config.model_type") or desk.get("model.config._class_name", "")
     source = desk.get("model.stored.source") or desk.get("model.id")
     if source and desk.good is not None and desk.answer.plan is desk.good:
         count = short_count(desk.good.model.params_total, desk.words)
