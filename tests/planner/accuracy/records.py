@@ -1,10 +1,11 @@
 """Measurement records for tests: the shipped files, and one made up that tests change."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from planner.accuracy.truth import read_records
+from planner.accuracy.truth import Record, read_records
 
 TRUTH = Path(__file__).parents[2] / "data" / "truth"
 FILES = ("training.jsonl", "training_fits.jsonl", "serving.jsonl", "serving_fits.jsonl", "speed.jsonl")
@@ -23,6 +24,12 @@ RECORD = {
     "observed": {"peak_allocated_bytes": 100, "fits": True},
     "source": "somewhere",
 }
+
+
+@cache
+def shipped() -> tuple[Record, ...]:
+    """The records of all shipped files."""
+    return read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
 
 
 def read(*changes: dict[str, Any]) -> Any:

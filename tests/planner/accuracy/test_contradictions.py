@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from planner.accuracy.contradictions import contradictions
-from planner.accuracy.truth import read_records
-from tests.planner.accuracy.records import FILES, RECORD, TRUTH, read
+from tests.planner.accuracy.records import RECORD, read, shipped
 
 
 def test_no_two_shipped_records_contradict_each_other() -> None:
-    records = read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
-    assert list(contradictions(records)) == []
+    assert list(contradictions(shipped())) == []
 
 
 def test_a_contradiction_is_found() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from planner.accuracy.truth import METRICS, RecordError, read_records
-from tests.planner.accuracy.records import FILES, RECORD, TRUTH, read
+from tests.planner.accuracy.records import FILES, RECORD, TRUTH, read, shipped
 
 
 def test_the_shipped_files_load_whole() -> None:
-    records = read_records((name, (TRUTH / name).read_text(encoding="utf-8")) for name in FILES)
+    records = shipped()
     assert len(records) == sum(len((TRUTH / name).read_text(encoding="utf-8").splitlines()) for name in FILES)
     assert all(record.scenario is not None for record in records)
     assert {metric for record in records for metric in record.observed} <= set(METRICS)
