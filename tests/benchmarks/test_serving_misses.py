@@ -3,7 +3,7 @@
 from functools import cache
 
 from benchmarks.records import load
-from benchmarks.serving_misses import FAR_OFF, METRIC, Errors, errors, lines, reasons
+from benchmarks.serving_misses import FAR_OFF, FIGURES, METRIC, Errors, errors, lines, reasons
 
 MEDIAN = 0.03
 MOST_WITHOUT_ANSWER = 0.03
@@ -23,6 +23,7 @@ def test_tokens_from_our_own_budget() -> None:
 
 def test_every_far_answer_is_named_and_no_other() -> None:
     assert found().far_off.keys() == reasons()[METRIC].keys()
+    assert found().others.keys() == reasons()[FIGURES].keys()
     assert found().unsupported.keys() == reasons()["unsupported"].keys()
 
 
