@@ -5,6 +5,7 @@ that decides whether the job fits, and the one by which a run is counted. `beyon
 allocator: the outer ratio over the allocator's, of a run that gives both.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -46,6 +47,8 @@ class Ratio:
         outermost: Whether no layer further out was read: the run is counted by this one.
         possible: Whether it was read at no less than what it must hold at once as stated (the rest, and the inputs
             kept for checkpointing). What was read at less is counted, and stands behind no band.
+        apart: Logarithm of what the device is predicted to hold over what the allocator is: how far a reading may be
+            off because it is not said which of the two it is.
     """
 
     family: str
@@ -55,6 +58,7 @@ class Ratio:
     layer: str = DEVICE_LAYER
     outermost: bool = True
     possible: bool = True
+    apart: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class _Reading:
     record: Record
     value: float
     possible: bool
+    apart: float
 
 
 def layer_ratios(records: Iterable[Record], predict: Predictor) -> list[Ratio]:
@@ -88,7 +93,12 @@ def _readings(record: Record, predict: Predictor) -> Iterable[tuple[str, _Readin
         if predicted:
             observed = sum(record.scored[name] for name in names)
             possible = observed >= (figures.get("least_bytes") or 0)
-            yield layer, _Reading(record, observed / predicted, possible)
+            yield layer, _Reading(record, observed / predicted, possible, _apart(figures))
+
+
+def _apart(figures: Mapping[str, Figure]) -> float:
+    device, reserved = figures.get("device_used_bytes"), figures.get("peak_reserved_bytes")
+    return math.log(device / reserved) if device and reserved else 0.0
 
 
 def _sum_of(names: tuple[str, ...], figures: Mapping[str, Figure]) -> float:
@@ -118,10 +128,13 @@ def _ratios(of_run: dict[str, list[_Reading]]) -> Iterable[Ratio]:
             fmean(reading.value for reading in readings),
             outermost=layer == outermost,
             possible=all(reading.possible for reading in readings),
+            apart=fmean(reading.apart for reading in readings),
         )
 
 
-def _ratio(layer: str, record: Record, value: float, *, outermost: bool, possible: bool) -> Ratio:
+def _ratio(
+    layer: str, record: Record, value: float, *, outermost: bool, possible: bool, apart: float = 0.0
+) -> Ratio:
     scenario = record.scenario
     if scenario is None:
         raise ValueError(f"{record.id}: no scenario")
@@ -134,6 +147,7 @@ def _ratio(layer: str, record: Record, value: float, *, outermost: bool, possibl
         layer=layer,
         outermost=outermost,
         possible=possible,
+        apart=apart,
     )
 
 

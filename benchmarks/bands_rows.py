@@ -44,7 +44,7 @@ ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     BEYOND: (BEYOND,),
 }
 """Layers whose sources speak for one not seen. What was only reserved stands for the device as well; a peak whose
-tool is not named is predicted as the device's, and no better known than that."""
+tool is not named is predicted as the device's, and is known as well as that, but for which of the two was read."""
 TAIL_FRAC: Final = (1 - COVERAGE_FRAC) / 2
 STEPS: Final = 40
 """Halvings until an end is known to far below what is written."""
@@ -85,11 +85,12 @@ def _of_layer(layer: str, side: list[Ratio]) -> list[Width]:
     if not alike or (alike[0].task == SERVE and layer != DEVICE_LAYER):
         return []
     anyone = _votes(alike)
+    apart = spread(_votes_apart(alike)) if layer == UNNAMED_LAYER else 0.0
     task = SERVE if alike[0].task == SERVE else ANY_TRAINING
-    rows = [_row(ANY_RUNTIME, task, layer, alike, {}, anyone)]
+    rows = [_row(ANY_RUNTIME, task, layer, alike, {}, anyone, apart)]
     for key, members in _by_key(layer, side).items():
         if len(members) >= MIN_ROWS:
-            rows.append(_row(*key, layer, members, _votes(members), anyone))
+            rows.append(_row(*key, layer, members, _votes(members), anyone, apart))
     return rows
 
 
@@ -103,8 +104,10 @@ def _by_key(layer: str, side: list[Ratio]) -> dict[tuple[str, str], list[Ratio]]
     return found
 
 
-def _row(runtime: str, task: str, layer: str, members: list[Ratio], own: Votes, anyone: Votes) -> Width:
-    low, high = interval(own, anyone)
+def _row(
+    runtime: str, task: str, layer: str, members: list[Ratio], own: Votes, anyone: Votes, apart: float
+) -> Width:
+    low, high = interval(own, anyone, apart)
     return Width(
         runtime=runtime,
         task=task,
@@ -123,14 +126,23 @@ def _votes(members: Iterable[Ratio]) -> dict[str, list[float]]:
     return found
 
 
-def interval(own: Votes, anyone: Votes) -> tuple[float, float]:
+def _votes_apart(members: Iterable[Ratio]) -> dict[str, list[float]]:
+    """How far the two outer layers are predicted to lie apart, by source."""
+    found: dict[str, list[float]] = {}
+    for member in members:
+        found.setdefault(member.family, []).append(member.apart)
+    return found
+
+
+def interval(own: Votes, anyone: Votes, apart: float = 0.0) -> tuple[float, float]:
     """The interval around 1 that leaves 5 % of the votes out on each side, its ends rounded outwards.
 
     Args:
         own: Logarithms of the ratios by source, a vote each; empty for what no source speaks of.
         anyone: The same of the sources that stand for one not seen.
+        apart: What comes to their spread because it is not said which layer was read; both go their own ways.
     """
-    dof, scale = len(anyone), spread(anyone)
+    dof, scale = len(anyone), math.hypot(spread(anyone), apart)
 
     def above(x: float) -> float:
         return student_above(x / scale, dof) if scale else 0.0

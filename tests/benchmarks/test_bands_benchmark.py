@@ -61,6 +61,15 @@ def test_any_runtime_gets_the_interval_of_t_with_the_sources_as_degrees_of_freed
     assert row.low == pytest.approx(1 / row.high, abs=2e-4)
 
 
+def test_a_peak_whose_tool_is_not_named_may_be_either_outer_layers() -> None:
+    """The two spreads are independent: their squares add up. One of layers that lie together is that of the device."""
+    found = [ratio for i in range(4) for ratio in runs([1.1, 1 / 1.1], family=f"f{i}")]
+    together, apart = (rows_of([replace(one, apart=x) for one in found]) for x in (0.0, 0.06))
+    named, either = together["*", "train", "device"], apart["*", "train", "unnamed"]
+    assert together["*", "train", "unnamed"].high == apart["*", "train", "device"].high == named.high
+    assert math.log(either.high) == pytest.approx(2.132 * math.hypot(math.log(1.1), 0.06), abs=2e-4)
+
+
 def test_fewer_sources_of_the_same_spread_make_a_wider_band() -> None:
     ends = [
         rows_of([r for i in range(n) for r in runs([1.1, 1 / 1.1], family=f"f{i}")])[
