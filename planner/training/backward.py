@@ -39,7 +39,8 @@ from planner.training.inside_layer import (
 )
 from planner.training.kept_outputs import kept_cache
 from planner.training.once import id_entries, once_entries
-from planner.training.pictures import learned_later, picture_moments
+from planner.training.picture_passes import picture_moments
+from planner.training.pictures import learned_later
 from planner.training.saved import (
     SELECTIVE,
     again_entries,

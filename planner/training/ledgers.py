@@ -32,7 +32,8 @@ from planner.training.once import old_leaf, once_entries
 from planner.training.optimizer_states import master_entries, state_entries
 from planner.training.optimizer_step import flattened_entries, foreach_entries
 from planner.training.overheads import communication_entries, host_need_of, runtime_entries
-from planner.training.pictures import forward_extra, learning
+from planner.training.picture_passes import forward_extra
+from planner.training.pictures import learning
 from planner.training.pipeline_buffers import pipeline_entries
 from planner.training.saved import offloaded_bytes, saved_entries
 from planner.training.setup import Setup, setup_for

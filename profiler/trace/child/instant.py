@@ -73,6 +73,8 @@ def _from_short(
     start_s = time.perf_counter()
     if target.part.ranks > 1:
         raise FullModeError("several_ranks", str(target.part.ranks))
+    if scenario.training.images:
+        raise FullModeError("not_one_list_of_layers", "vision tower")
     full = layers_of(scenario, config)
     traced: dict[int, Trace] = {}
 
