@@ -19,7 +19,7 @@ from planner.issues import Issue, ScenarioError, Severity
 from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_row
 from planner.model.completed import left_out, model_of
 from planner.model.names import catalog_name, nearest_name
-from planner.model.task_heads import with_task_head
+from planner.model.task_heads import says_head, with_task_head
 from planner.scenario import SCHEMA_VERSION, Scenario
 from planner.serving.gaps import not_modelled as serving_gaps
 from planner.training.gaps import not_modelled as training_gaps
@@ -188,6 +188,10 @@ def _model_issues(scenario: Scenario, model: ModelSpec, tables: Tables) -> Itera
     if scenario.model.config is None and given not in tables.models and given not in tables.pipelines:
         taken = catalog_name(given or "", tuple(tables.models))
         yield make("model_made_from", field, given=(given or "")[:80], taken=taken)
+    if says_head(model) == "masked_lm":
+        yield make("head_masked_lm", field, vocabulary=model.vocab_size)
+    elif says_head(model) == "classifier":
+        yield make("head_classifier", field)
     for reason in model.approximate:
         yield make("model_approximate", field, reason=reason)
     if scenario.model.config is not None and (key := left_out(scenario.model.config, scenario.model.id)):

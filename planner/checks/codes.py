@@ -55,6 +55,8 @@ _MODEL = {
     "config_feature_unsupported": _code(ERROR, "key", "model_type", "given", "lower_bound_params"),
     "config_completed": _code(NOTE, "key"),
     "model_made_from": _code(NOTE, "given", "taken"),
+    "head_masked_lm": _code(NOTE, "vocabulary"),
+    "head_classifier": _code(NOTE),
     "draft_not_described": _code(ERROR, "given"),
     "draft_vocabulary": _code(WARNING, "given", "allowed"),
     "stored_not_loaded": _code(WARNING, "given", "allowed"),

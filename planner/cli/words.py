@@ -32,6 +32,8 @@ SENTENCES: Final = {
     "config_feature_unsupported": (
         "{key} = {given} of {model_type} is not modelled|at least {lower_bound_params} parameters"
     ),
+    "head_masked_lm": "pretraining counts the head of a masked language model, with logits of {vocabulary} entries",
+    "head_classifier": "training counts a classifier on the encoder; a head over the vocabulary is pretraining's",
     "model_made_from": (
         "{given} is not in the catalog; by its name it is made from {taken}, whose shapes are taken. "
         "Number format and context are as asked, not as in its files"

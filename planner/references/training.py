@@ -93,6 +93,12 @@ REFERENCES: dict[str, Reference] = {
         "",
         "trace",
     ),
+    "encoder_blocks": Reference(
+        "transformers, modeling files of encoders and encoder-decoders",
+        "operation by operation; kept tensors as PyTorch's autograd has them, held against traces of whole steps",
+        "",
+        "source",
+    ),
     "activations_megatron": _paper(
         "Reducing Activation Recomputation in Large Transformer Models",
         "section 4, equations 1 to 5",

@@ -8,6 +8,7 @@ from planner.memory.layer_view import RUNS_TRANSFORMERS
 from planner.memory.megatron_selective import MODULES
 from planner.model.spec import ModelSpec, Structure
 from planner.scenario import Scenario
+from planner.training.encoder import is_followed
 from planner.training.loss import fuses_own_loss
 from planner.training.pictures import PICTURE_BLOCKS
 
@@ -30,7 +31,7 @@ def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
         *_loss_gaps(scenario, model),
         *_adapter_gaps(scenario),
         *_parallel_gaps(scenario),
-        *_model_gaps(model),
+        *_model_gaps(scenario, model),
         *_picture_gaps(scenario, model),
         *_denoiser_gaps(scenario, model),
     ]
@@ -140,11 +141,12 @@ def _picture_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     return [(field, code) for applies, field, code in checks if applies]
 
 
-def _model_gaps(model: ModelSpec) -> list[Gap]:
+def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(keeps_states(layer.attention) for layer, _ in model.distinct_layers()):
         gaps.append(("model", "recurrent_layers_approximated"))
-    if model.structure not in {Structure.DECODER, Structure.DENOISER}:
+    followed = is_followed(model, scenario.runtime.name, scenario.training, scenario.parallel, scenario.adapter)
+    if model.structure not in {Structure.DECODER, Structure.DENOISER} and not followed:
         gaps.append(("model", "encoder_activations_approximated"))
     described = PICTURE_BLOCKS if model.tower is not None else frozenset()
     if model.latents is None and any(block.name not in described for block in model.blocks):

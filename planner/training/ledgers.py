@@ -19,6 +19,12 @@ from planner.training.allocator_cache import cache_entry, hidden_bytes
 from planner.training.backward import backward_moments
 from planner.training.data_parallel import lent_entries
 from planner.training.dtensor import embedding_gradient_between
+from planner.training.encoder import (
+    encoder_forward,
+    encoder_moments,
+    follows_encoder,
+    without_fixed,
+)
 from planner.training.fake_quantization import qat_entries
 from planner.training.fsdp1_flat import flat_gradient_entries
 from planner.training.fsdp2 import forward_entries, fsdp2_moments
@@ -104,7 +110,8 @@ def _ledger(
     groups = grouped(trained)
     step = Step(share, setup, model, tensors, trained, forms)
     fsdp2 = uses_fsdp2(step)
-    moments = fsdp2_moments(step) if fsdp2 else backward_moments(step)
+    encoder = follows_encoder(step)
+    moments = encoder_moments(step) if encoder else fsdp2_moments(step) if fsdp2 else backward_moments(step)
     stepping = step_moments(setup, groups)
     entries = [
         *_offloaded(setup, weight_entries(setup, [*tensors, *(trained if setup.adapter else ())])),
@@ -115,7 +122,7 @@ def _ledger(
         *foreach_entries(setup, groups),
         *(fullest(stepping) if stepping else ()),
         *flattened_entries(setup, groups),
-        *(forward_entries(step) if fsdp2 else _forward_and_loss(step)),
+        *(encoder_forward(step) if encoder else forward_entries(step) if fsdp2 else _forward_and_loss(step)),
         *(fullest(moments) if moments else ()),
         *kept_output_entries(step),
         *old_leaf(step),
@@ -151,7 +158,7 @@ def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Ten
     """The base model's tensors on this device, and those that get gradients."""
     tensors = inventory(share, model, setup.division)
     if setup.adapter is None:
-        learned = learning(model, setup.training)
+        learned = without_fixed(learning(model, setup.training))
         trained = tensors if learned is model else inventory(share, learned, setup.division)
         return tensors, _as_parameters(trained, share, setup)
     return tensors, adapter_tensors(share, model, setup.adapter, setup.division)
@@ -168,7 +175,7 @@ def _as_parameters(tensors: list[Tensor], share: Share, setup: Setup) -> list[Te
 def trainable_params(scenario: Scenario, model: ModelSpec) -> int:
     """Parameters of the whole model that get gradients."""
     if scenario.task in {"pretrain", "full"} or scenario.adapter is None:
-        return learning(model, scenario.training).params_total
+        return without_fixed(learning(model, scenario.training)).params_total
     return total(adapter_tensors(_whole(model), model, scenario.adapter, Division()))
 
 

@@ -19,7 +19,7 @@ from profiler.worker.tracker import Tracker, adopt_all
 from profiler.worker.workloads import CLIP_NORM, Workload
 
 OnPhase = Callable[[MeasuredPhase], None]
-SCORES = ("logits", "logits_per_image")
+SCORES = ("logits", "logits_per_text")
 """What classes call what their loss is made of: for each token or row, or for each pair of picture and text."""
 
 

@@ -1,0 +1,1 @@
+"""Encoders and encoder-decoders in training: their operations one by one, and what autograd makes of them."""
