@@ -17,7 +17,7 @@ from planner.memory.serving_llama_cache import (
 from planner.memory.serving_llama_latent import (
     copied_experts_moment,
     host_works,
-    latent_moment,
+    latent_moments,
     scores_moment,
 )
 from planner.memory.serving_llama_ollama import own_engine, own_engine_host_width, own_engine_moment
@@ -138,7 +138,7 @@ def _layer_moments(share: Share, scenario: Scenario, model: ModelSpec, symbols: 
         symbols |= {"n": context, "H": latent.num_heads, "d": latent.head_dim, "v": latent.v_head_dim}
         symbols |= {"l": latent.kv_lora_rank, "p": latent.head_dim - latent.qk_rope_head_dim}
         if (scenario.serving.mla_mode or 0) >= 2:
-            moments.append(latent_moment(share, scenario, model, latent, symbols))
+            moments += latent_moments(share, scenario, model, latent, symbols)
         else:
             moments.append("u*H*(2*l + 3*d)*4")
     delta = next((la.attention for la in share.layers if la.attention.kind is AttentionKind.LINEAR), None)

@@ -23,6 +23,10 @@ INTERLEAVED_ON_CUDA: Final = {
 """Row-interleaved types (`_r4`) that ik_llama.cpp can multiply on CUDA, with the build from which (pull requests
 461, 462, 492, 494 of 2025); others stay on the processor."""
 
+ONE_TURN_FROM: Final = 4160
+"""ik_llama.cpp's build of about pull request 1211 (31 January 2026; 4122 is of 18 January): attention of a turn is
+computed before the next turn's keys and values. Earlier graphs made those of all turns first."""
+
 TWO_COPIES_UNTIL: Final = 6200
 """llama.cpp builds up to about here held two copied matrices at once; tables of later ones show none beyond
 the logits' moment."""
@@ -57,17 +61,29 @@ def host_works(scenario: Scenario, model: ModelSpec, step: int) -> bool:
     return bool(scenario.serving.host_experts) and not experts_offloaded(scenario, model, step)
 
 
-def head_turns(heads: int, whole_bytes: int, bound_mib: int | None) -> int:
+def one_turn_held(scenario: Scenario) -> bool:
+    """Whether a build is known to hold the keys and values of one turn only; where none is told, it may hold all."""
+    return scenario.runtime.version is not None and version_of(scenario)[0] >= ONE_TURN_FROM
+
+
+def head_turns(heads: int, whole_bytes: int, bound_mib: int | None, *, halved: bool = False) -> int:
     """Turns in which heads are decompressed: the fewest that divide them and keep a turn within `-amb`.
 
     Args:
         heads: Query heads.
         whole_bytes: The 32-bit result of all heads.
         bound_mib: `-amb`; none takes all heads at once.
+        halved: Builds before `ONE_TURN_FROM`: heads of a turn are halved while they are even, so that 20 make
+            four turns at most.
     """
     whole_mib = whole_bytes // MIB
     if not bound_mib or whole_mib <= bound_mib:
         return 1
+    if halved:
+        turns = 1
+        while heads // turns % 2 == 0 and whole_mib // turns > bound_mib:
+            turns *= 2
+        return turns
     fits = (n for n in range(2, heads) if heads % n == 0 and whole_mib // n <= bound_mib)
     return next(fits, heads)
 
@@ -78,31 +94,39 @@ def query_rank(layers: tuple[Layer, ...]) -> int:
     return next(found, 0)
 
 
-def latent_moment(
+def latent_moments(
     share: Share, scenario: Scenario, model: ModelSpec, latent: Attention, symbols: dict[str, int]
-) -> str:
-    """The fullest moment of latent attention in modes 2 and 3; adds the symbols it uses.
+) -> list[str]:
+    """The fullest moments of latent attention in modes 2 and 3; adds the symbols they use.
 
     All heads at once, experts on the host: 32-bit keys and values, both in 16 bit, the rotary key repeated
     for every head, query and rotated query, residual stream, compressed query, two masks. Heads in turns:
     keys and values of all heads in 16 bit beside one turn's 32-bit result, and the joined query. Where the
-    host multiplies experts, masks, one turn's rotary keys and the latent in 16 bit stay beside them.
+    host multiplies experts, masks, one turn's rotary keys and the latent in 16 bit stay beside them. Long contexts
+    hold more in both masks, of 32 and 16 bit, than in queries. Later builds hold one turn's keys and values,
+    before and after the cast, beside query, result and masks.
     """
     step, context = symbols["u"], symbols["n"]
     own = host_works(scenario, model, step)
     whole = context * latent.num_heads * (symbols["p"] + latent.v_head_dim) * 4
-    turns = head_turns(latent.num_heads, whole, scenario.serving.attention_max_batch_mib)
+    later = one_turn_held(scenario)
+    bound = scenario.serving.attention_max_batch_mib
+    turns = head_turns(latent.num_heads, whole, bound, halved=not later)
     symbols |= {"R": latent.qk_rope_head_dim, "Q": query_rank(share.layers)}
+    if later and turns > 1:
+        symbols["t"] = turns
+        return ["n*H*((p + v)*6 + R*2)/t + u*(H*(d + v) + E)*4 + u*n*6"]
     if turns > 1:
         symbols["t"] = turns
-        moment = "n*H*(d + v)*2 + n*H*(p + v)*4/t + u*(H*(2*d + R) + E + Q)*4"
+        turn = "n*H*(d + v)*2 + n*H*(p + v)*4/t"
+        moment = f"{turn} + u*(H*(2*d + R) + E + Q)*4"
         if not own:
-            return moment
+            return [moment, f"{turn} + u*(H*R + E + Q)*4 + u*n*6"]
         symbols["c"] = 1 if (scenario.serving.kv_cache or "fp16") == "fp16" else 2
-        return f"{moment} + u*n*6 + n*H*R*2/t + c*n*l*2"
+        return [f"{moment} + u*n*6 + n*H*R*2/t + c*n*l*2"]
     if own:
-        return "n*H*(4*(p + v) + 2*(p + v + R)) + u*(H*(d + R) + E + Q)*4 + u*n*6"
-    return "n*H*(d + v)*2 + n*H*(p + v)*4 + u*E*4"
+        return ["n*H*(4*(p + v) + 2*(p + v + R)) + u*(H*(d + R) + E + Q)*4 + u*n*6"]
+    return ["n*H*(d + v)*2 + n*H*(p + v)*4 + u*E*4"]
 
 
 def scores_moment(layers: tuple[Layer, ...], symbols: dict[str, int], latent: Attention) -> str:

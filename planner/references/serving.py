@@ -159,7 +159,8 @@ REFERENCES: dict[str, Reference] = {
     ),
     "ik_latent_scratch": Reference(
         "ik_llama.cpp, graph of latent attention",
-        "build_deepseek2: heads in turns by -amb, keys and values cast to fp16, joined query",
+        "build_deepseek2: heads in turns by -amb, keys and values cast to fp16, joined query; one turn's at a time "
+        "since pull request 1211",
         "https://github.com/ikawrakow/ik_llama.cpp/blob/main/src/graphs/build_deepseek2.cpp",
         "source",
     ),

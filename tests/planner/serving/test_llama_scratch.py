@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from planner.estimate import plan
 from planner.memory.serving_llama_latent import experts_offloaded, head_turns, on_cuda
 from planner.memory.serving_llama_ollama import flash_by_default
 from planner.model.from_config import model_from_config
+from planner.scenario import Scenario
 from planner.serving.readings import serving_readings
-from planner.units import MIB
+from planner.units import GIB, MIB
 from tests.planner.serving.cases import (
     DEEPSEEK_V3,
     QWEN3_30B_A3B,
@@ -49,6 +51,10 @@ NEAR = [
     # gate and up of all experts copied in beside their outputs
     ("ik-disc258-50", 4252.01, 0.002),
     ("ik-disc258-49", 4472.01, 0.002),
+    # long contexts: both masks beside keys and values of every turn
+    ("ik-issu437-02-device0", 7272.01, 0.045),
+    ("ik-issu437-08-device0", 4792.02, 0.015),
+    ("ik-issu485-10-device0", 11718.24, 0.015),
     # llama.cpp, the first device only
     ("llamacpp-pull394-60-device0", 3285.0, 0.01),
     ("llamacpp-pull394-60-device1", 788.0, 0.02),
@@ -120,6 +126,47 @@ def test_host_buffers(name: str, mib: float) -> None:
 )
 def test_turns_divide_the_heads(heads: int, whole_mib: int, bound: int | None, turns: int) -> None:
     assert head_turns(heads, whole_mib * MIB, bound) == turns
+
+
+@pytest.mark.parametrize(("heads", "turns"), [(20, 4), (128, 32), (64, 32)])
+def test_earlier_builds_halve_the_heads_of_a_turn(heads: int, turns: int) -> None:
+    """Published in pull request 1211: of GLM-4.7-Flash's 20 heads five stay together, however low the bound."""
+    assert head_turns(heads, 7168 * MIB, 256, halved=True) == turns
+
+
+@pytest.mark.parametrize(
+    ("build", "bound", "gib", "share"),
+    [("b4122", None, 11.0, 0.05), ("b4122", 256, 7.3, 0.1), (None, 256, 7.3, 0.1), ("b4122", 64, 7.3, 0.1)],
+)
+def test_scratch_published_before_one_turn_was_held(
+    build: str | None, bound: int | None, gib: float, share: float
+) -> None:
+    assert _glm_scratch_bytes(build, bound) == pytest.approx(gib * GIB, rel=share)
+
+
+@pytest.mark.parametrize(("bound", "heads"), [(1400, 4), (700, 2), (100, 1)])
+def test_later_builds_hold_one_turn(bound: int, heads: int) -> None:
+    """Keys and values of its heads in 32 and 16 bit, rotary keys; query, result, stream, two masks."""
+    cells, step = 202_752, 2048
+    turn = cells * heads * (448 * 6 + 64 * 2)
+    rest = step * (20 * 512 + 2048) * 4 + step * cells * 6
+    assert _glm_scratch_bytes("b4200", bound) == turn + rest
+    assert _glm_scratch_bytes("b4200", None) == _glm_scratch_bytes("b4122", None)
+
+
+def _glm_scratch_bytes(build: str | None, bound: int | None) -> int:
+    """GLM-4.7-Flash over four cards, 202752 tokens, 2048 a step."""
+    document = {
+        "version": 1, "task": "serve", "model": {"id": "zai-org/GLM-4.7-Flash"},
+        "hardware": {"devices": [{"gpu": "rtx-3090-24gb", "count": 4}]},
+        "runtime": {"name": "ik_llama_cpp", "version": build},
+        "serving": {
+            "max_model_len": 202_752, "batched_tokens": 2048, "max_sequences": 1, "mla_mode": 3,
+            "flash_attention": True, "weights": "q4_k_m", "attention_max_batch_mib": bound,
+        },
+    }  # fmt: skip
+    made = plan(Scenario.model_validate_json(json.dumps(document)), tables())
+    return made.devices[0].ledger.total("compute_buffer")
 
 
 @pytest.mark.parametrize(
