@@ -90,6 +90,15 @@ def _left_out(plan: Plan, words: Words) -> list[Safe]:
     return [words.html("why.towers")] if reasons & WITHOUT_PICTURES else []
 
 
+def _pictures(plan: Plan, words: Words) -> list[Safe]:
+    """How many tokens of a sequence are pictures'."""
+    training, tower = plan.resolved.training, plan.model.tower
+    if not plan.resolved.is_training or tower is None or not training.images:
+        return []
+    tokens = training.images * tower.tokens(training.image_pixels)
+    return [words.html("why.pictures", tokens=whole(tokens), sequence=whole(training.sequence_length))]
+
+
 def _refusal(plan: Plan, words: Words) -> list[Safe]:
     """That a server counts its cache before it starts, and does not start without room for the context."""
     served, runtime = plan.serving, plan.resolved.runtime.name
@@ -151,7 +160,13 @@ def why(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, words: Wor
     else:
         first = words.html("why.known_card", usable=gib1(worst.usable_bytes), **facts)
     return words.sentences(
-        [first, *_refusal(plan, words), *_left_out(plan, words), _next_move(plan, found, best, words)]
+        [
+            first,
+            *_pictures(plan, words),
+            *_refusal(plan, words),
+            *_left_out(plan, words),
+            _next_move(plan, found, best, words),
+        ]
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from planner.model.errors import UnknownArchitecture
 from planner.model.fields import LAYERS, PARAMS, Fields
 from planner.model.from_config import model_from_config
+from planner.model.row_towers import tower_of_row
 from planner.model.spec import Block, Component, ModelSpec
 
 Row = Mapping[str, object]
@@ -319,7 +320,9 @@ def model_from_row(row: Row) -> ModelSpec:
         return spec
     fields = Fields(row, model_type)
     tower = fields.size("vision_params", span=PARAMS, default=0)
-    blocks = (Block(name="vision_tower", params=tower), *spec.blocks) if tower else spec.blocks
+    shape = tower_of_row(model_type, spec.hidden_size, tower)
+    block = Block(name="vision_tower", params=tower, tower=shape)
+    blocks = (block, *spec.blocks) if tower else spec.blocks
     return replace(spec, model_type=model_type, blocks=blocks)
 
 

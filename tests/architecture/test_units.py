@@ -27,6 +27,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("planner/memory/serving_vllm.py", "LATENT_WORKSPACE"): "tokens gathered at once, a limit of the engine",
     ("planner/memory/serving_vllm.py", "EXPERT_CHUNK"): "tokens worked on at once, a limit of the engine",
     ("planner/model/linear_attention.py", "KERNEL"): "the widest kernel taken for one, in tokens",
+    ("planner/model/row_towers.py", "_QWEN3_SMALL"): "the width of a vision tower",
     ("planner/runtimes/sglang.py", "PLAIN_TOWER"): "the width of a vision tower",
     ("planner/search/tree.py", "SMALL_PARAMS"): "parameters",
     ("planner/search/types.py", "TOKENS"): "tokens of a run",

@@ -5,7 +5,7 @@ from typing import Final
 import streamlit as st
 
 from planner.model.spec import Latents
-from ui.inputs import requests
+from ui.inputs import requests, sights
 from ui.inputs.desk import Desk
 from ui.inputs.pictures import draw_note, draw_number, draw_size
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
@@ -41,6 +41,7 @@ def _training(desk: Desk) -> None:
     desk.messages("training.sequence_length", "training.micro_batch")
     number(desk, "training.gradient_accumulation", default=1)
     desk.messages("training.gradient_accumulation")
+    sights.draw(desk)
 
 
 def _pictures(desk: Desk, latents: Latents) -> None:
