@@ -357,7 +357,7 @@ REFERENCES: dict[str, Reference] = {
         "https://github.com/pytorch/torchtune/tree/v0.4.0/recipes/configs",
     ),
     "defaults_torchtitan": _source(
-        "torchtitan", "training configuration", "https://github.com/pytorch/torchtitan"
+        "torchtitan", "training configuration; `run_train.sh`", "https://github.com/pytorch/torchtitan"
     ),
     "defaults_litgpt": _source("LitGPT", "litgpt/finetune/lora.py", "https://github.com/Lightning-AI/litgpt"),
     "defaults_megatron": _source(

@@ -9,7 +9,8 @@ from planner.scenario import Scenario
 def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
     """fp32 shards with bf16 gathered for compute and fp32 reduction; selective checkpointing; fused AdamW.
 
-    Experts that are spread over ranks are not cut as well (`expert_tensor_parallel_degree = 1`).
+    Experts that are spread over ranks are not cut as well (`expert_tensor_parallel_degree = 1`). Its `run_train.sh`
+    asks for expandable segments.
     """
     spread: Defaults = {"parallel.expert_tensor": 1} if scenario.parallel.expert > 1 else {}
     return {
@@ -21,6 +22,7 @@ def _defaults(scenario: Scenario, model: ModelSpec) -> Defaults:
         "training.precision.master": "none",
         "training.checkpointing": "selective_op",
         "training.optimizer.implementation": "fused",
+        "runtime.allocator": "expandable_segments",
     }
 
 

@@ -18,6 +18,7 @@ from planner.scenario import Scenario
 from planner.training.gather import stays_gathered
 from planner.training.loss import REBINDS_BEFORE
 from planner.training.setup import Setup
+from planner.training.titan import NAME
 
 RETAINED: Final = "retained_gradients"
 PACKED: Final = "quantized_weights"
@@ -72,7 +73,8 @@ class Parts(NamedTuple):
         streams: What has blocks of its own in FSDP's streams (S): gathered units, or where they stay whole the buffers
             they are gathered through; of the second FSDP also gradients. A graph that runs in one stream has those
             too: states settle around the first gradients, and what these leave is too small for the logits.
-        plain: The fullest moment without those, for the second FSDP (B); 0 elsewhere.
+        plain: The fullest moment without those, for the second FSDP (B); 0 elsewhere. Where segments grow, the place
+            of 16-bit logits that are gone when the loss is fullest counts too: nothing of its tensors fits there.
         loaded: Packed weights of the other ranks, which were loaded here before they were divided (D).
         block: The largest tensor of the loss where its length changes from step to step (K): on a full card one such
             block is pinned by something small that was cut from it. Simulated: `profiler.allocator`, a loop over
@@ -167,7 +169,8 @@ def parts_of(
         whole, own = ledger.phase_bytes(phase, Layer.ALLOCATED), 0
         if made:
             own = ledger.category_bytes(phase, Category.GRADIENTS)
-            plain = larger(plain, whole - own)
+            place = logits_place(ledger, setup) if phase is Phase.LOSS else 0
+            plain = larger(plain, whole - own + place)
         without.append(whole - own - ledger.category_bytes(phase, Category.LOGITS))
     forward, _, backward = without
     backward = backward if made else backward + hidden
@@ -186,6 +189,13 @@ def parts_of(
         if pads_to_longest(setup)
         else 0,
     )
+
+
+def logits_place(ledger: Sums, setup: Setup) -> Amount:
+    """16-bit logits that the loop drops before the loss's backward pass (`del pred`), unless that is compiled."""
+    whole = setup.training.loss in {None, "standard"}
+    drops = setup.runtime == NAME and whole and not (setup.compiles_loss or setup.whole_graph)
+    return ledger.category_bytes(Phase.FORWARD, Category.LOGITS) if drops and setup.compute_bytes < 4 else 0
 
 
 def pads_to_longest(setup: Setup) -> bool:

@@ -26,7 +26,7 @@ from planner.training.litgpt import end_of_forward as litgpt_end_of_forward
 from planner.training.saved import cast_entries, casts_again
 from planner.training.setup import Setup, fused_kernels
 from planner.training.step import FORWARD, FORWARD_AND_LOSS, LOSS, Step
-from planner.training.titan import NAME, compiles_loss_alone
+from planner.training.titan import NAME
 
 SHIFTS_BEFORE: Final = (4, 50)
 REBINDS_BEFORE: Final = (4, 46)
@@ -129,7 +129,7 @@ def _chain(step: Step) -> list[Entry]:
         case "chunked":
             c = loss.chunked_loss_bytes(e, compiled=setup.compiled)
             return [_per_entry(step, "loss_chunks", c, "loss_chunked"), *kept_cache(step, LOSS)]
-        case "standard" if compiles_loss(setup, step.model):
+        case "standard" if setup.compiles_loss and setup.runtime == NAME:
             c = loss.compiled_loss_bytes(e)
             return [_per_entry(step, "logits", c, "loss_compiled")]
         case kind if setup.megatron:
@@ -144,13 +144,6 @@ def _chain(step: Step) -> list[Entry]:
             return [_per_entry(step, "logits", loss.fused_loss_bytes(e), "loss_mpt")]
         case _:
             return [*capped_logits(step, LOSS), *fullest((_computed(step), _differentiated(step)))]
-
-
-def compiles_loss(setup: Setup, model: ModelSpec) -> bool:
-    """Whether torchtitan compiles the loss, with the model or alone; its graph trainer makes no kernel of it."""
-    if setup.runtime != NAME or setup.whole_graph:
-        return False
-    return setup.compiled or compiles_loss_alone(setup.runtime, setup.version, model.model_type)
 
 
 def fuses_own_loss(runtime: str, sharding: str, model: ModelSpec) -> bool:

@@ -12,7 +12,7 @@ from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Adapter, Alignment, Optimizer, Parallel, Scenario, Training
-from planner.training.titan import FUSED_NORM_SINCE, runs_whole_graph, since
+from planner.training.titan import FUSED_NORM_SINCE, compiles_loss_alone, runs_whole_graph, since
 
 STATE_OPTIMIZERS_8BIT: Final = frozenset({"adamw_8bit", "lion_8bit"})
 
@@ -40,6 +40,7 @@ class Setup:
         version: Runtime version as numbers, () if not given.
         compiled: The model runs through a compiler that makes kernels of it.
         whole_graph: A compiler has captured the step as one graph, which runs operator by operator.
+        compiles_loss: The loss is compiled, with the model or alone.
         training: The training block as resolved.
         parallel: The parallel block as resolved.
         adapter: The adapter, None for full training.
@@ -78,6 +79,7 @@ class Setup:
     version: tuple[int, ...]
     compiled: bool
     whole_graph: bool
+    compiles_loss: bool
     training: Training
     parallel: Parallel
     adapter: Adapter | None
@@ -195,6 +197,7 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         version=version,
         compiled=bool(scenario.runtime.compile) and not whole_graph,
         whole_graph=whole_graph,
+        compiles_loss=_compiles_loss(scenario, model, version) and not whole_graph,
         training=training,
         parallel=parallel,
         adapter=adapter,
@@ -233,6 +236,11 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def _compiles_loss(scenario: Scenario, model: ModelSpec, version: tuple[int, ...]) -> bool:
+    name = scenario.runtime.name
+    return bool(scenario.runtime.compile) or compiles_loss_alone(name, version, model.model_type)
 
 
 def _whole_graph(scenario: Scenario, model: ModelSpec, version: tuple[int, ...]) -> bool:

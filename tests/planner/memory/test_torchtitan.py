@@ -199,3 +199,43 @@ def test_weighting_the_experts_outputs_makes_three_tensors_like_them() -> None:
     found = cases.ledger(config, devices=2, runtime=runtime, parallel={**SPREAD, "expert": 1}, training=step)
     made = sum(e.bytes for e in found.entries if e.name == "layer_gradients" and Phase.BACKWARD in e.phases)
     assert made == 8 * T * (H * 2 + 6 * CHOSEN * H * 2)
+
+
+def test_the_place_of_dropped_logits_fits_nothing_of_the_loss() -> None:
+    """Segments that grow: 16-bit logits, three fp32 tensors like them, and a hole as large as the first."""
+    device = ExpandableAllocator(AllocatorSettings(expandable_segments=True))
+    logits, peak = 64 * 2**20, 0
+    for name, size in enumerate((1, 2, 2)):
+        device.allocate(name, size * logits)
+    device.free(1)
+    device.allocate(3, 2 * logits)
+    device.free(0)
+    device.allocate(4, 2 * logits)
+    peak = device.count.allocated
+    assert peak == 6 * logits
+    assert 7 * logits <= device.count.reserved < 7.5 * logits
+
+
+def test_dropped_logits_count_where_the_loss_is_the_fullest_moment() -> None:
+    runtime = {"name": "torchtitan", "version": "2025-10"}
+    step = {"sequence_length": 8 * T, "micro_batch": 4, "checkpointing": "full"}
+    shard = {"data": 2, "sharding": "fsdp", "sharding_degree": 2}
+    found, compiled = (
+        cases.ledger(
+            cases.LLAMA_1B, devices=2, runtime={**runtime, "compile": on}, parallel=shard, training=step
+        )
+        for on in (False, True)
+    )
+    cached = [
+        dict(e.symbols) for ledger in (found, compiled) for e in ledger.entries if e.name == "allocator_cache"
+    ]
+    loss = [ledger.phase_bytes(Phase.LOSS, Layer.ALLOCATED) for ledger in (found, compiled)]
+    assert [int(one["B"]) - whole for one, whole in zip(cached, loss, strict=True)] == [
+        4 * 8 * T * 128256 * 2,
+        0,
+    ]
+
+
+def test_its_script_asks_for_expandable_segments() -> None:
+    resolved, _, _ = cases.shares(cases.LLAMA_1B, runtime={"name": "torchtitan"})
+    assert resolved.runtime.allocator == "expandable_segments"
