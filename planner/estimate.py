@@ -16,9 +16,6 @@ from planner.placement_fit import fit_to_memory, place_job
 from planner.plan_types import DevicePlan, HostNeed, Known, PeakBand, Plan, ServingAnswer, Verdict
 from planner.resolve import apply, resolve
 from planner.scenario import Scenario
-from planner.serving.answers import answer_serving
-from planner.serving.ledgers import engine_limit_bytes, serving_ledgers
-from planner.training.ledgers import host_need, keeps_on_host, trainable_params, training_ledgers
 from planner.validation import check, model_for
 
 SEVERITY = (Verdict.FITS, Verdict.TIGHT, Verdict.UNKNOWN, Verdict.DOES_NOT_FIT)
@@ -47,10 +44,16 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
     resolved = apply(resolved, fitted) if fitted else resolved
     defaults += tuple((path, str(value)) for path, value in fitted.items())
     shares = place_job(resolved, model, tables)
+    trained, serving = 0, None
     if resolved.is_training:
+        from planner.training.ledgers import trainable_params, training_ledgers  # noqa: PLC0415 - only training needs it
+
         ledgers = training_ledgers(shares, resolved, model, tables)
-        serving = None
+        trained = trainable_params(resolved, model)
     else:
+        from planner.serving.answers import answer_serving  # noqa: PLC0415 - only servers need it
+        from planner.serving.ledgers import serving_ledgers  # noqa: PLC0415 - only servers need it
+
         ledgers = serving_ledgers(shares, resolved, model, tables)
         serving = answer_serving(shares, ledgers, resolved, model, tables)
     devices = _device_plans(shares, ledgers, resolved, tables)
@@ -69,7 +72,7 @@ def plan(scenario: Scenario, tables: Tables) -> Plan:
         issues=(*issues, *host_issues(host, resolved)),
         defaults=defaults,
         known=_known(devices[fullest].band),
-        trainable_params=trainable_params(resolved, model) if resolved.is_training else 0,
+        trainable_params=trained,
         serving=serving,
         host=host,
     )
@@ -82,6 +85,8 @@ def _host(
     unified = all(share.gpu.unified_memory for share in shares)
     if serving is not None:
         return HostNeed(memory_bytes=serving.host.total_bytes, unified=unified)
+    from planner.training.ledgers import host_need, keeps_on_host  # noqa: PLC0415 - only training needs it
+
     if not keeps_on_host(resolved):
         return HostNeed(unified=unified)
     most = resolved.hardware.devices_per_node or resolved.hardware.num_devices
@@ -142,6 +147,8 @@ def _device_plan(
 ) -> DevicePlan:
     usable, source = usable_bytes(share)
     if not scenario.is_training:
+        from planner.serving.ledgers import engine_limit_bytes  # noqa: PLC0415 - only servers need it
+
         usable, source = _within_engine(usable, source, engine_limit_bytes(share, ledger, scenario, tables))
     phase, peak = ledger.peak()
     band = with_floor(band_of(peak, row), ledger)

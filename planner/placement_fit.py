@@ -11,10 +11,7 @@ from typing import Final
 from planner.cards import gpu_of
 from planner.hardware import Tables
 from planner.ledger import make_ledger
-from planner.memory.serving_answer import usable_bytes
 from planner.memory.serving_demand import version_of
-from planner.memory.serving_entry import PHASES
-from planner.memory.serving_llama import llama_entries
 from planner.model.spec import ModelSpec
 from planner.placement import Share, expand_devices, place
 from planner.placement_llama_cpp import LLAMA_FAMILY, alike, place_layers
@@ -125,6 +122,10 @@ def _fits(changes: Changes, scenario: Scenario, model: ModelSpec, tables: Tables
 
 
 def _device_fits(share: Share, scenario: Scenario, model: ModelSpec, tables: Tables) -> bool:
+    from planner.memory.serving_answer import usable_bytes  # noqa: PLC0415 - only servers need it
+    from planner.memory.serving_entry import PHASES  # noqa: PLC0415 - only servers need it
+    from planner.memory.serving_llama import llama_entries  # noqa: PLC0415 - only servers need it
+
     usable = usable_bytes(share)
     if usable is None:
         return True

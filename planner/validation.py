@@ -1,7 +1,7 @@
 """From a plain document to a checked question, with every problem tied to its field."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -21,8 +21,6 @@ from planner.model.completed import left_out, model_of
 from planner.model.names import catalog_name, nearest_name
 from planner.model.task_heads import says_head, with_task_head
 from planner.scenario import SCHEMA_VERSION, Scenario
-from planner.serving.gaps import not_modelled as serving_gaps
-from planner.training.gaps import not_modelled as training_gaps
 
 CHECKS: Final[tuple[Check, ...]] = (
     *parallel.CHECKS,
@@ -176,11 +174,20 @@ def check(scenario: Scenario, resolved: Scenario, model: ModelSpec, tables: Tabl
     found = [*gpu_issues(scenario, tables), *_model_issues(scenario, model, tables)]
     for run in CHECKS:
         found.extend(run(question))
-    gaps = training_gaps if resolved.is_training else serving_gaps
-    found.extend(make("not_modelled", field, reason=reason) for field, reason in gaps(resolved, model))
+    found.extend(make("not_modelled", field, reason=reason) for field, reason in _gaps(resolved, model))
     unique = {(issue.code, issue.field): issue for issue in reversed(found)}
     in_order = list(reversed(unique.values()))
     return tuple(sorted(in_order, key=lambda issue: _ORDER[issue.severity]))
+
+
+def _gaps(resolved: Scenario, model: ModelSpec) -> Sequence[tuple[str, str]]:
+    if resolved.is_training:
+        from planner.training.gaps import not_modelled as training_gaps  # noqa: PLC0415 - only training needs it
+
+        return training_gaps(resolved, model)
+    from planner.serving.gaps import not_modelled as serving_gaps  # noqa: PLC0415 - only servers need it
+
+    return serving_gaps(resolved, model)
 
 
 def _model_issues(scenario: Scenario, model: ModelSpec, tables: Tables) -> Iterator[Issue]:

@@ -6,13 +6,9 @@ from itertools import combinations, islice
 from typing import Final
 
 from planner.advise.change import Change, together
-from planner.advise.serving import serving_changes
-from planner.advise.training import training_changes
 from planner.document import Document
 from planner.hardware import Tables
 from planner.plan_types import Plan, Verdict
-from planner.throughput.serving_speed import serving_speed
-from planner.throughput.training_speed import training_speed
 from planner.units import gib, mib_bytes
 
 Answering = Callable[[Document], Plan | None]
@@ -116,8 +112,12 @@ def seconds_per_token(plan: Plan, tables: Tables) -> float | None:
     if "speed_train_product_frac" not in tables.constants:
         return None
     if plan.resolved.is_training:
+        from planner.throughput.training_speed import training_speed  # noqa: PLC0415 - only training needs it
+
         rate = training_speed(plan, tables).tokens_per_s
     else:
+        from planner.throughput.serving_speed import serving_speed  # noqa: PLC0415 - only servers need it
+
         rate = serving_speed(plan, tables).output_tokens_per_s
     return 1 / rate if rate else None
 
@@ -247,8 +247,13 @@ class _Asking:
 
 
 def _changes(document: Document, plan: Plan) -> Iterator[Change]:
-    listed = training_changes if plan.resolved.is_training else serving_changes
-    return listed(document, plan)
+    if plan.resolved.is_training:
+        from planner.advise.training import training_changes  # noqa: PLC0415 - only training needs it
+
+        return training_changes(document, plan)
+    from planner.advise.serving import serving_changes  # noqa: PLC0415 - only servers need it
+
+    return serving_changes(document, plan)
 
 
 def _is_same(one: Change) -> bool:

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from planner.cli.report import table
 from planner.hardware import Tables
 from planner.plan_types import Plan
-from planner.throughput.draft_speed import DraftSpeed, draft_speeds
-from planner.throughput.network_need import network_need
-from planner.throughput.serving_speed import ServingSpeed, serving_speed
-from planner.throughput.training_speed import TrainingSpeed, training_speed
 from planner.throughput.types import Part, SpeedBand, Unknown
 from planner.units import GB
+
+if TYPE_CHECKING:
+    from planner.throughput.draft_speed import DraftSpeed
+    from planner.throughput.serving_speed import ServingSpeed
+    from planner.throughput.training_speed import TrainingSpeed
 
 BITS: Final = 8
 LEAST_FRAC: Final = 0.0005
@@ -48,28 +49,38 @@ NAMES: Final = {
 }
 
 
-def speed_of(plan: Plan, tables: Tables) -> TrainingSpeed | ServingSpeed:
+def speed_of(plan: Plan, tables: Tables) -> "TrainingSpeed | ServingSpeed":
     """The speed of a plan, whichever its task."""
-    return training_speed(plan, tables) if plan.resolved.is_training else serving_speed(plan, tables)
+    if plan.resolved.is_training:
+        from planner.throughput.training_speed import training_speed  # noqa: PLC0415 - only training needs it
+
+        return training_speed(plan, tables)
+    from planner.throughput.serving_speed import serving_speed  # noqa: PLC0415 - only servers need it
+
+    return serving_speed(plan, tables)
 
 
-def speed_document(found: TrainingSpeed | ServingSpeed) -> dict[str, Any]:
+def speed_document(found: "TrainingSpeed | ServingSpeed") -> dict[str, Any]:
     """Every figure of it as plain values."""
     return asdict(found)
 
 
-def speed_lines(plan: Plan, found: TrainingSpeed | ServingSpeed, tables: Tables) -> Iterator[str]:
+def speed_lines(plan: Plan, found: "TrainingSpeed | ServingSpeed", tables: Tables) -> Iterator[str]:
     """A sentence of rates and times with their bands, and a table of the parts."""
     yield ""
-    if isinstance(found, TrainingSpeed):
-        yield from _training(plan, found, tables)
+    if plan.resolved.is_training:
+        yield from _training(plan, cast("TrainingSpeed", found), tables)
     else:
-        yield from _serving(found)
+        from planner.throughput.draft_speed import draft_speeds  # noqa: PLC0415 - only servers need it
+
+        yield from _serving(cast("ServingSpeed", found))
         yield from _drafts(draft_speeds(plan, tables))
     yield from (f"No time: {_lacking(item)} is not in the tables." for item in found.missing)
 
 
-def _training(plan: Plan, found: TrainingSpeed, tables: Tables) -> Iterator[str]:
+def _training(plan: Plan, found: "TrainingSpeed", tables: Tables) -> Iterator[str]:
+    from planner.throughput.network_need import network_need  # noqa: PLC0415 - only training needs it
+
     if found.step_time_s is None or found.tokens_per_s is None or found.mfu is None:
         return
     yield (
@@ -87,7 +98,7 @@ def _training(plan: Plan, found: TrainingSpeed, tables: Tables) -> Iterator[str]
     yield from _parts(found.parts)
 
 
-def _serving(found: ServingSpeed) -> Iterator[str]:
+def _serving(found: "ServingSpeed") -> Iterator[str]:
     if found.tpot_s is None:
         return
     first = "" if found.ttft_s is None else f"first token {_timed(found.ttft_s, found.ttft_band)}, "
@@ -101,7 +112,7 @@ def _serving(found: ServingSpeed) -> Iterator[str]:
     yield from _parts(found.parts)
 
 
-def _drafts(drafts: Sequence[DraftSpeed]) -> Iterator[str]:
+def _drafts(drafts: "Sequence[DraftSpeed]") -> Iterator[str]:
     if not drafts:
         return
     yield f"With {drafts[0].drafted} drafted at a time, by the share accepted (no one can tell it beforehand):"

@@ -96,3 +96,38 @@ def test_loading_torch_is_found(tmp_path: Path, text: str) -> None:
 def test_the_worker_is_not_the_page(tmp_path: Path) -> None:
     root = write_tree(tmp_path, {"ui/measure.py": "import profiler", "profiler/worker.py": "import torch"})
     assert loaded_by(root, page_modules(root), sorted(TORCH_FAMILY)) == []
+
+
+PLAN = """
+import json, sys
+from planner.__main__ import main
+sys.stdout = sys.stderr
+main(["plan", sys.argv[1]])
+sys.stdout = sys.__stdout__
+print(json.dumps([name for name in sys.modules if name.startswith("planner.")]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("example", "left_out"),
+    [
+        (
+            "llama-7b-full-four-3090",
+            ("planner.serving.", "planner.throughput.serving", "planner.runtimes.vllm"),
+        ),
+        (
+            "llama-70b-awq-two-l40s",
+            ("planner.training.ledgers", "planner.training.backward", "planner.throughput.training"),
+        ),
+    ],
+)
+def test_a_plan_from_the_command_line_loads_what_its_own_task_needs(
+    example: str, left_out: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-c", PLAN, f"examples/{example}.json"]
+    answer = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, encoding="utf-8", env=run.child_environment()
+    )
+    loaded = json.loads(answer.stdout.splitlines()[-1])
+    assert "planner.estimate" in loaded
+    assert [name for name in loaded if name.startswith(left_out)] == []

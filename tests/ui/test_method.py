@@ -17,7 +17,7 @@ from planner.issues import ScenarioError
 from planner.ledger import Category, Layer
 from planner.plan_types import Known, Plan
 from planner.references import REFERENCES, Reference
-from planner.runtimes import PROFILES
+from planner.runtimes.every import PROFILES
 from planner.units import GIB
 from tests.planner.training import cases
 from ui.answers import answer

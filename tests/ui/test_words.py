@@ -19,7 +19,7 @@ from planner.issues import Issue, Severity
 from planner.ledger import Category, Phase
 from planner.plan_types import Known, Verdict
 from planner.references import REFERENCES
-from planner.runtimes import PROFILES
+from planner.runtimes.every import PROFILES
 from ui.answers import answer
 from ui.changes import note, outcomes, what
 from ui.compare.values import written_text

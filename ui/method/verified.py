@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.plan_types import Known
-from planner.runtimes import PROFILES
+from planner.runtimes.every import PROFILES
 from planner.runtimes.profile import Profile
 from ui.method.published import Published, Runs, Verdicts
 from ui.tasks import TASKS

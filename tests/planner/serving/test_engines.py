@@ -14,7 +14,7 @@ from planner.memory.serving_engines import ENGINES
 from planner.model.from_config import model_from_config
 from planner.placement_fit import _divided
 from planner.references import REFERENCES
-from planner.runtimes import PROFILES
+from planner.runtimes.every import PROFILES
 from planner.runtimes.serving import SERVING
 from planner.runtimes.sglang import multimodal_factor
 from planner.runtimes.sglang_static import static_frac
