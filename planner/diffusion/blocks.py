@@ -237,9 +237,11 @@ def wan_block(t: Tape, s: Shape) -> tuple[int, ...]:  # noqa: ARG001
     q, k = t.rotated(q, 2 * WIDE, 2 * WIDE), t.rotated(k, 2 * WIDE, 2 * WIDE)
     out = t.linear(t.attention(q, k, v, "n"), "attn1.to_out.0", "h", "w_attention")
     t.used(q, k, v)
-    x = _wide_gated(t, x, out, widened=False)
+    x, first = _wide_gated(t, x, out, widened=False), y
     y = t.cast(t.layer_norm(t.cast(x, WIDE)), t.e)
+    t.used(first)
     crossed = _cross(t, y, text, "attn2.")
+    t.used(out)
     x = t.add(x, crossed)
     y = _wide_modulated(t, x)
     x = _wide_gated(t, x, _feed(t, y, "ffn", ""), widened=True)

@@ -122,7 +122,7 @@ class Tape:
         return y
 
     def scaled(self, x: int, *, by_weight: bool = False) -> int:
-        """Times a weight, a scale or a gate: keeps what it reads where that is trained.
+        """Times a weight, a scale or a gate: keeps that, which is small, and what it reads where that is trained.
 
         Args:
             x: What is multiplied.
@@ -130,8 +130,9 @@ class Tape:
         """
         width, e = self._values[x].width, self.size(x)
         full = self.trains.full or (self.trains.modulation and not by_weight)
-        y = self._like(x)
-        self._note([x], [y], saves=[x] if full else [], new=[x], working_back={width: e} if full else {})
+        y, factor = self._like(x), self._side("", 0)
+        saves = [x, factor] if full else [factor]
+        self._note([x], [y, factor], saves=saves, new=[x], working_back={width: e} if full else {})
         return y
 
     def modulated(self, x: int) -> int:
@@ -227,12 +228,12 @@ class Tape:
     def widened(self, x: int, *, copies: bool) -> int:
         """Times an fp32 gate: the product is fp32; `copies`: so is what is multiplied."""
         source = self.cast(x, WIDE) if copies else x
-        y = self._like(source, WIDE)
+        y, factor = self._like(source, WIDE), self._side("", 0)
         width, full = self._values[x].width, self.trains.full or self.trains.modulation
         self._note(
             [source],
-            [y],
-            saves=[source] if full else [],
+            [y, factor],
+            saves=[source, factor] if full else [factor],
             new=[source],
             working_back={width: WIDE} if full else {},
         )
@@ -278,7 +279,9 @@ class Tape:
             return self._dora(base, high, out, weights)
         scaled = self._like(high)
         self._note([high], [scaled], new=[high])
-        return self.cast(self.add(base, scaled), e)
+        total = self.add(base, scaled)
+        self.used(given)
+        return self.cast(total, e)
 
     def _low(self, out: str) -> str:
         """Width between an adapter's two matrices."""

@@ -15,6 +15,9 @@ from planner.plan_types import Plan, Verdict
 from planner.validation import parse_scenario
 
 TRACED = json.loads((Path(__file__).parent / "steps.json").read_text(encoding="utf-8"))["rows"]
+WITHOUT_STATES = {"qwen-full-full"}
+"""Where the text's half of the last block has no gradient, and so no optimizer state: much of a model of four blocks,
+half a percent of the real one's sixty."""
 FLUX = "black-forest-labs/FLUX.1-dev"
 SERVE = {
     "version": 1,
@@ -59,7 +62,8 @@ def _name(row: dict[str, Any]) -> str:
 def test_the_peak_of_a_step_is_the_traced_one(row: dict[str, Any]) -> None:
     ledger = _planned(row["scenario"]).worst.ledger
     ours = max(_allocated(ledger, phase) for phase in ledger.phases if phase is not Phase.LOAD)
-    assert ours / 1e9 == pytest.approx(max(row["phases_gb"].values()), rel=0.052)
+    near = 0.052 if _name(row) in WITHOUT_STATES else 0.028
+    assert ours / 1e9 == pytest.approx(max(row["phases_gb"].values()), rel=near)
 
 
 def _weights(ledger: Ledger, phase: Phase) -> dict[str, int]:
