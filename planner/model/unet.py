@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 from planner.model.decoder import grouped
 from planner.model.diffusion_parts import Row, block, layer, merged
-from planner.model.fields import HEADS, LAYERS, Fields
+from planner.model.fields import HEADS, Fields
 from planner.model.spec import (
     Attention,
     AttentionKind,
@@ -32,6 +32,10 @@ UP: Final = ("CrossAttnUpBlock2D", "UpBlock2D")
 MIDDLE: Final = "UNetMidBlock2DCrossAttn"
 TEXT_TIME: Final = "text_time"
 RESOLUTIONS: Final = (1, 6)
+RESNETS: Final = (1, 16)
+DEPTHS: Final = (1, 64)
+MOST_BLOCKS: Final = 500
+"""Transformer blocks in all; SDXL has 70. Every one is written down operation by operation."""
 TEXT_TOKENS: Final = 77
 """Of CLIP."""
 ABSENT: Final = (
@@ -124,15 +128,18 @@ def _shape(f: Fields) -> UnetShape:
     up = f.texts("up_block_types", count, UP) or ((UP[1],) + (UP[0],) * 3)
     if len(down) != count or len(up) != count:
         _refuse(f, "block_out_channels", "as many items as down_block_types")
-    depths = _each(f, "transformer_layers_per_block", count, 1, LAYERS)
+    depths = _each(f, "transformer_layers_per_block", count, 1, DEPTHS)
     heads = _each(f, "attention_head_dim", count, 8, HEADS)
     attends = [name == DOWN[0] for name in down]
     for index, number in enumerate(heads):
         if channels[index] % number:
             f.refuse("attention_head_dim", number, f"a divisor of {channels[index]} (block_out_channels)")
+    resnets = _each(f, "layers_per_block", count, 2, RESNETS)
+    if sum((2 * n + 1) * depth for n, depth in zip(resnets, depths, strict=True)) > MOST_BLOCKS:
+        _refuse(f, "transformer_layers_per_block", f"{MOST_BLOCKS} blocks in all, down and up")
     return UnetShape(
         channels=channels,
-        resnets=_each(f, "layers_per_block", count, 2, LAYERS),
+        resnets=resnets,
         down_depths=tuple(depth if yes else 0 for depth, yes in zip(depths, attends, strict=True)),
         up_depths=tuple(
             depth if name == UP[0] else 0 for depth, name in zip(reversed(depths), up, strict=True)

@@ -68,6 +68,12 @@ def test_channels_that_come_to_the_way_up() -> None:
         ({"block_out_channels": [32] * 7}, "block_out_channels", "1..6"),
         ({"transformer_layers_per_block": [[1], [2]]}, "transformer_layers_per_block", "1"),
         ({"cross_attention_dim": "wide"}, "cross_attention_dim", "1"),
+        ({"layers_per_block": 2_048}, "layers_per_block", "1..16"),
+        (
+            {"layers_per_block": 16, "transformer_layers_per_block": 64},
+            "transformer_layers_per_block",
+            "500 blocks",
+        ),
     ],
 )
 def test_what_is_not_described_is_refused_with_what_is_allowed(
