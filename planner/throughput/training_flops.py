@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from planner.hardware import Gpu
@@ -11,6 +10,8 @@ from planner.model.distinct import distinct
 from planner.model.spec import ModelSpec
 from planner.placement import Share
 from planner.throughput import flops as fl
+from planner.throughput.stage_load import Passes, StageLoad
+from planner.throughput.tower_flops import tower_load
 from planner.training.setup import Setup
 
 SCORE_FORMATS_BYTES: Final = 4
@@ -28,23 +29,6 @@ BASE_BYTES: Final[Mapping[str, float]] = {
     "gptq8": 1.02,
     "int8": 1.0,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """How often each part of a layer is computed in a micro-batch, in units of one forward pass.
-
-    Attributes:
-        dense: Matrix products.
-        attention: Scores and their use.
-        stream: Reading and writing of what lies between.
-        visits: Walks through the layer.
-    """
-
-    dense: float
-    attention: float
-    stream: float
-    visits: float
 
 
 def compute_format(setup: Setup) -> str:
@@ -90,34 +74,6 @@ def _selective_again(setup: Setup) -> tuple[float, float, float]:
         return SELECTIVE_AGAIN, 0.0, 1.0
     modules = modules_again(setup)
     return 0.0, float(CORE in modules), float(bool(modules - {CORE}))
-
-
-@dataclass(frozen=True, slots=True)
-class StageLoad:
-    """One micro-batch of one stage on one card.
-
-    Attributes:
-        full: Products in the compute format.
-        low: Products in fp8 or fp4.
-        attention: Scores, values and recurrent states.
-        moved_bytes: Memory traffic.
-        layer_passes: Layers passed, forward and backward.
-        full_experts: Of `full`, products of routed experts.
-        low_experts: Of `low`.
-    """
-
-    full: float
-    low: float
-    attention: float
-    moved_bytes: float
-    layer_passes: float
-    full_experts: float = 0.0
-    low_experts: float = 0.0
-
-    @property
-    def flops(self) -> float:
-        """All operations."""
-        return self.full + self.low + self.attention
 
 
 def layer_loads(model: ModelSpec) -> dict[int, fl.LayerLoad]:
@@ -193,7 +149,9 @@ def stage_load(
         full += fl.matrix_flops(setup.tokens * mean_share(model), trained) * PRODUCTS
     layers = len(share.layers) + len(share.encoder_layers)
     full_experts, low_experts = (0.0, experts) if is_low else (experts, 0.0)
-    return StageLoad(full, low, attention, moved, layers * passes.visits, full_experts, low_experts)
+    text = StageLoad(full, low, attention, moved, layers * passes.visits, full_experts, low_experts)
+    pictures = tower_load(share, setup, model, again=again)
+    return text if pictures is None else text + pictures
 
 
 def _score_bytes(setup: Setup, heads: float, attention_passes: float) -> float:

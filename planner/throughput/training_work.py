@@ -8,9 +8,10 @@ from planner.hardware import Gpu, Tables
 from planner.model.spec import ModelSpec
 from planner.placement import Share, place
 from planner.plan_types import Plan
+from planner.throughput.stage_load import StageLoad
 from planner.throughput.step_work import StepWork, TrainingCounts
+from planner.throughput.tower_flops import tower_load
 from planner.throughput.training_flops import (
-    StageLoad,
     compute_format,
     layer_loads,
     low_format,
@@ -96,7 +97,8 @@ def training_work(plan: Plan, tables: Tables) -> tuple[StepWork | None, Training
         work = None if missing else replace(work, bubble_frac=_bubble_frac(setup, others))
     counts = TrainingCounts(
         step_tokens=_step_tokens(setup, share),
-        model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share),
+        model_flops=token_flops(setup, model, loads) * _step_tokens(setup, share)
+        + _picture_flops(shares, setups, model),
         hardware_flops=_hardware_flops(
             [asked[kind] for kind in place_of], setup, scenario.hardware.num_devices
         ),
@@ -176,6 +178,16 @@ def _step_tokens(setup: Setup, share: Share) -> float:
 def _hardware_flops(asked: Sequence[StageLoad], setup: Setup, cards: int) -> float:
     """Operations of all cards; every stage has as many."""
     return sum(load.flops for load in asked) * setup.training.gradient_accumulation * cards / len(asked)
+
+
+def _picture_flops(shares: Sequence[Share], setups: Sequence[Setup], model: ModelSpec) -> float:
+    """Operations of a step's pictures on all cards that have any, without those that are done again."""
+    found = 0.0
+    for share, setup in zip(shares, setups, strict=True):
+        load = tower_load(share, setup, model, again=False)
+        if load is not None:
+            found += load.flops * setup.training.gradient_accumulation * share.data
+    return found
 
 
 def _network_bytes(work: StepWork | None, wires: Wires) -> float:

@@ -136,7 +136,6 @@ def _picture_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     checks = (
         (training.tower == "trained" and scenario.adapter is not None, "training.tower", "tower_as_frozen"),
         (runtime not in RUNS_TRANSFORMERS, "runtime.name", "tower_as_transformers"),
-        (True, "training.images", "time_of_text"),
     )
     return [(field, code) for applies, field, code in checks if applies]
 

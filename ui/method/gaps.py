@@ -29,7 +29,6 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("model", "pictures_not_counted"),
     ("training.tower", "tower_as_frozen"),
     ("runtime.name", "tower_as_transformers"),
-    ("training.images", "time_of_text"),
     ("model", "approximate_shapes"),
     ("model", "text_encoder_activations"),
     ("model.id", "clip_encoder"),
