@@ -42,7 +42,7 @@ Place = Callable[[str], tuple[str, float]]
 """A width's place and how many elements it has there."""
 
 HELD, AGAIN, WORKING = range(3)
-SIZES: Final = ((32 * 32, 77), (96 * 96, 77), (256 * 256, 77))
+SIZES: Final = ((8 * 8, 77), (32 * 32, 77), (96 * 96, 77), (256 * 256, 77))
 """Cells and tokens of the text: for each, the moments that may be the fullest are kept."""
 
 Seen = tuple[tuple[float, ...], tuple[tuple[float, ...], ...], int, int]
@@ -123,8 +123,8 @@ class Alive:
         return {place: sums[slot] for place, slot in self._places.items() if slot < len(sums) and sums[slot]}
 
     def moments(self) -> tuple[Moment, ...]:
-        """The moments that are the fullest for some sizes and some bytes of a gradient."""
-        keep: set[int] = set()
+        """The moments that are the fullest for some sizes and some bytes of a gradient, and the last one."""
+        keep = {len(self._seen) - 1} if self._seen else set[int]()
         for size in range(len(SIZES)):
             keep |= upper_hull([(seen[0][size], seen[2]) for seen in self._seen])
             keep |= upper_hull([(seen[0][size], seen[3]) for seen in self._seen])

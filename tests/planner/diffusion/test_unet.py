@@ -126,11 +126,13 @@ def test_gradients_of_all_but_the_time_embedding_come_with_the_operations() -> N
     assert come == model.params_total - time
 
 
-def test_what_comes_last_in_the_forward_pass_is_what_is_kept() -> None:
+@pytest.mark.parametrize("eager", [False, True])
+def test_what_comes_last_in_the_forward_pass_is_what_is_kept(*, eager: bool) -> None:
     model = _small()
     assert model.unet is not None
-    found = unet_passes(model.unet, model.layers, FULL)
-    for cells in (256, 4_096):
+    runs = Runs(compute_bytes=2, given_bytes=2, eager=eager, trains=Trains(full=True))
+    found = unet_passes(model.unet, model.layers, runs)
+    for cells in (1, 16, 100, 256, 4_096, 10**6):
         kept = _bytes(found.kept, cells, 1)
         assert 0 < kept <= max(_bytes(moment.terms, cells, 1) for moment in found.forward)
 
