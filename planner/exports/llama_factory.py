@@ -19,9 +19,26 @@ from planner.exports.hugging_face import STEP, checkpointing, liger, mixed, shar
 from planner.exports.types import Export
 from planner.plan_types import Plan
 from planner.scenario import Adapter
+from planner.training.pictures import learns
 from planner.yaml_text import write_yaml
 
 ATTENTION: Final = {"sdpa": "sdpa", "flash": "fa2", "eager": "disabled"}
+
+
+PICTURES: Final = ("training.image_pixels", "training.tower")
+
+
+def _pictures(plan: Plan) -> dict[str, Any]:
+    """Size of pictures, and whether tower and projector stay as they are: it freezes both unless told."""
+    training = plan.resolved.training
+    if not training.images or plan.model.tower is None:
+        return {}
+    frozen = not learns(training, plan.resolved.adapter)
+    return {
+        "image_max_pixels": training.image_pixels,
+        "freeze_vision_tower": frozen,
+        "freeze_multi_modal_projector": frozen,
+    }
 
 
 def llama_factory(plan: Plan) -> Export:
@@ -69,6 +86,7 @@ def llama_factory(plan: Plan) -> Export:
             "enable_liger_kernel": liger(plan),
             "torch_compile": True if held.runtime.compile else None,
             "ddp_bucket_cap_mb": whole(held.parallel.bucket_mb),
+            **_pictures(plan),
             **shard,
         }
     )
@@ -76,7 +94,7 @@ def llama_factory(plan: Plan) -> Export:
         target="llama_factory",
         file_name="llama_factory.yaml",
         text=write_yaml(values),
-        carries=tuple(dict.fromkeys((*CARRIES, *STEP))),
+        carries=tuple(dict.fromkeys((*CARRIES, *STEP, *(PICTURES if _pictures(plan) else ())))),
         remarks=(*remarks, ("data_set", "dataset"), ("template", "template")),
     )
 

@@ -39,8 +39,9 @@ LAYER_NAMES: Final = frozenset({"saved_activations", "checkpointed_inputs", "rec
 def learns(training: Training, adapter: Adapter | None) -> bool:
     """Whether tower and projector get gradients.
 
-    All of a model does in full training. Adapters lie on the language model alone, as LLaMA-Factory
-    (`freeze_vision_tower`) and ms-swift (`freeze_vit`) have it by default.
+    All of a model does in full training, since a Trainer (TRL's too) freezes nothing by itself. Adapters lie on the
+    language model alone. LLaMA-Factory (`FinetuningArguments`: `freeze_vision_tower`, `freeze_multi_modal_projector`)
+    and ms-swift (`TunerArguments`: `freeze_vit`, `freeze_aligner`) freeze both in full training as well, unless told.
     """
     return adapter is None and training.tower != "frozen"
 
