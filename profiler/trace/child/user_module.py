@@ -112,6 +112,7 @@ def build_module(source: ModuleSource, scenario: Scenario, device: str) -> Workl
         fp32_outputs=False,
         clips=trainer,
         vocab_size=0,
+        scaler=scaler_for(scenario, "cpu"),
     )
 
 

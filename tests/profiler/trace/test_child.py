@@ -119,11 +119,12 @@ def test_a_model_without_a_class_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_an_exception_in_the_child_is_told() -> None:
+def test_a_step_that_fails_in_the_models_own_code_is_refused_with_its_line() -> None:
     seen = finish(start(scenario(LLAMA | {"num_key_value_heads": 3})))  # 4 heads share them unevenly
-    assert seen.reason is ExitReason.CRASHED
-    assert "RuntimeError" in seen.detail
-    assert any("Traceback" in line for line in seen.stderr)
+    assert seen.reason is ExitReason.REFUSED
+    assert [(remark.field, remark.code) for remark in seen.remarks] == [("model", "step_failed")]
+    assert "RuntimeError" in seen.remarks[0].params["detail"]
+    assert "modeling_llama.py:" in seen.remarks[0].params["detail"]
 
 
 def test_stopping_in_the_middle() -> None:

@@ -16,7 +16,7 @@ def live_bytes(workload: Workload) -> int:
     """Parameters, buffers and optimizer states: what is alive between two steps, each storage once."""
     model = workload.model
     states = [x for optimizer in workload.optimizers() for s in optimizer.state.values() for x in s.values()]
-    tensors = [*model.parameters(), *model.buffers(), *states]
+    tensors = [*model.parameters(), *model.buffers(), *(x for x in states if isinstance(x, torch.Tensor))]
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
     return sum(storage.nbytes() for storage in storages.values())
 
