@@ -105,6 +105,11 @@ SENTENCES: Final = {
     "in_backward_accumulation": (
         "an optimizer step inside the backward pass can't accumulate over {given} micro-batches"
     ),
+    "images_without_tower": "{given} pictures; {model_type} has no vision tower",
+    "image_pixels_missing": (
+        "{model_type} takes pictures of any size; give width x height of one after resizing, such as 589824"
+    ),
+    "images_beyond_sequence": "{given} pictures are {tokens} tokens; the sequence has {allowed}",
     "tensor_split_count": "{given} shares for {devices} devices",
     "tensor_split_zero": "all shares are zero: {given}",
     "expert_layers_count": "{given} figures for {devices} devices",
