@@ -11,6 +11,7 @@ from planner.scenario import Scenario
 from planner.training.encoder import is_followed
 from planner.training.loss import fuses_own_loss
 from planner.training.pictures import PICTURE_BLOCKS
+from planner.training.setup import captures_whole_graph
 
 Gap = tuple[str, str]
 
@@ -26,6 +27,7 @@ TRANSFORMER_ENGINE: Final = frozenset({"megatron_lm"})
 def not_modelled(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     """Every (field, reason code) of a resolved scenario that the formulas pass over or only approximate."""
     return [
+        *_compiler_gaps(scenario, model),
         *_training_gaps(scenario),
         *_selective_gaps(scenario, model),
         *_loss_gaps(scenario, model),
@@ -58,10 +60,17 @@ def _denoiser_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     return [(field, code) for applies, field, code in checks if applies]
 
 
+def _compiler_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
+    """How a compiled step is counted; which of torchtitan's two trainers runs cannot be told."""
+    if not scenario.runtime.compile:
+        return []
+    whole = captures_whole_graph(scenario, model)
+    return [("runtime.compile", "compiled_as_one_graph" if whole else "compile_as_eager")]
+
+
 def _training_gaps(scenario: Scenario) -> list[Gap]:
     training, precision = scenario.training, scenario.training.precision
     checks = (
-        (bool(scenario.runtime.compile), "runtime.compile", "compile_as_eager"),
         (
             precision.fp8 is not None and scenario.runtime.name not in KEEPS_WIDE_INPUTS | TRANSFORMER_ENGINE,
             "training.precision.fp8",

@@ -191,7 +191,7 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     keeps, checkpointed = scenario.runtime.name == "generic", training.checkpointing in {"full", "every_k"}
     batch = training.micro_batch * rows_per_batch(training.alignment)
     version, expert_tensor = _numbers(scenario.runtime.version), parallel.expert_tensor or share.tensor
-    whole_graph = _whole_graph(scenario, model, version)
+    whole_graph = captures_whole_graph(scenario, model)
     return Setup(
         runtime=scenario.runtime.name,
         version=version,
@@ -243,7 +243,9 @@ def _compiles_loss(scenario: Scenario, model: ModelSpec, version: tuple[int, ...
     return bool(scenario.runtime.compile) or compiles_loss_alone(name, version, model.model_type)
 
 
-def _whole_graph(scenario: Scenario, model: ModelSpec, version: tuple[int, ...]) -> bool:
+def captures_whole_graph(scenario: Scenario, model: ModelSpec) -> bool:
+    """Whether torchtitan runs the step as one graph (`planner.training.titan`)."""
+    version = _numbers(scenario.runtime.version)
     compiled = bool(scenario.runtime.compile) and scenario.training.recompute_budget_frac is None
     routed = any(layer.mlp.num_experts for layer in model.layers)
     return runs_whole_graph(scenario.runtime.name, version, compiled=compiled, routed=routed)

@@ -11,6 +11,7 @@ Gap = tuple[str, str]
 
 TRAINING: Final[tuple[Gap, ...]] = (
     ("runtime.compile", "compile_as_eager"),
+    ("runtime.compile", "compiled_as_one_graph"),
     ("training.loss", "loss_of_own_code"),
     ("training.precision.fp8", "fp8_as_compute_dtype"),
     ("training.precision.fp4", "fp4_as_compute_dtype"),

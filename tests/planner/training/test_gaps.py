@@ -43,3 +43,13 @@ def test_a_loss_taken_from_the_models_own_code_is_said() -> None:
 def test_a_plain_job_has_no_gaps(training: dict[str, Any]) -> None:
     resolved, model, _ = cases.shares(cases.LLAMA_8B, training=training)
     assert not_modelled(resolved, model) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(None, "compile_as_eager"), ("2025-12", "compile_as_eager"), ("2026-03", "compiled_as_one_graph")],
+)
+def test_which_trainer_a_compiled_model_with_experts_is_counted_in(version: str | None, code: str) -> None:
+    runtime = {"name": "torchtitan", "version": version, "compile": True}
+    resolved, model, _ = cases.shares(cases.DEEPSEEK, runtime=runtime)
+    assert ("runtime.compile", code) in not_modelled(resolved, model)
