@@ -19,7 +19,7 @@ class Attends:
         scales: Scores are multiplied; not where the queries were.
         causal: A mask is added to the scores in single steps.
         mask: A tensor that is added to the scores: its bytes are there already.
-        fixed_mask: The kernel has a mask, so that it is the memory-efficient one.
+        fixed_bias: A mask that the kernel keeps, to which no gradient comes.
         heads: Symbol of the number of heads.
         head: Symbol of a head's width, rounded.
     """
@@ -31,7 +31,7 @@ class Attends:
     scales: bool = True
     causal: bool = False
     mask: int | None = None
-    fixed_mask: bool = False
+    fixed_bias: int | None = None
     heads: str = "n"
     head: str = "d64"
 
@@ -47,18 +47,18 @@ def _fused(t: Tape, q: int, k: int, v: int, how: Attends) -> int:
     mask = how.mask
     if mask is not None:
         mask = t.lowered(mask)
-    efficient = t.e == WIDE or mask is not None or how.fixed_mask or not t.runs.flash
+    efficient = t.e == WIDE or mask is not None or not t.runs.flash
     rows = f"b*{how.heads}*{how.queries}" + ("32" if efficient else "")
-    given = [x for x in (q, k, v, mask) if x is not None]
+    given = [x for x in (q, k, v, mask, how.fixed_bias) if x is not None]
     y, sums = t.like(q, flows=t.flows(*given)), t.make(rows, WIDE)
     back: Terms = {f"b*{how.heads}*{how.queries}": WIDE}
     if t.e < WIDE:
         back[f"b*{how.heads}*{how.queries}128*{how.head}"] = WIDE
-    new = [q, k, v]
+    new, beside = [q, k, v], Terms()
     if mask is not None and t.flows(mask):
-        back[f"b*{how.heads}*{how.queries}*{how.keys}"] = t.e
+        beside[f"b*{how.heads}*{how.queries}*{how.keys}"] = t.e
         new.append(mask)
-    t.note(given, [y, sums], saves=[*given, y, sums], new=new, working_back=back)
+    t.note(given, [y, sums], saves=[*given, y, sums], new=new, working=back, working_back=beside)
     return t.moved(y) if not how.copies and not efficient else y
 
 

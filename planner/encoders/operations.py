@@ -73,11 +73,12 @@ class Operation:
         saves: Tensors kept for its backward pass.
         new: Inputs whose gradient is a tensor of its own.
         same: Those that take the output's.
-        working: What it has beside them on the way.
-        working_back: The same in its backward pass.
+        working: What its kernel takes in its backward pass.
+        working_back: Tensors that are there beside the gradients in its backward pass.
         segment: Number of the part that is computed again in the backward pass; 0 for none.
         arrives: Elements of weights whose gradients come with its backward pass.
         added: Those of a weight whose gradient is then added to another that waits: both and their sum are there.
+        leaf: What it makes is a leaf of the graph, which holds it and its gradient to the end.
     """
 
     reads: tuple[int, ...]
@@ -90,3 +91,4 @@ class Operation:
     segment: int = 0
     arrives: int = 0
     added: int = 0
+    leaf: bool = False

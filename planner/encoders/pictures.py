@@ -68,6 +68,7 @@ def layer(t: Tape, x: int, kind: Block) -> int:
     f = t.layer_norm(z)
     up = t.linear(f, "layer.fc1", kind.inner, width=kind.hidden)
     fed = t.linear(t.act(kind.act, up), "layer.fc2", kind.hidden, width=kind.inner)
+    t.used(f)
     e = t.dropped(t.scaled(fed, kind.hidden) if kind.scales else fed)
     out = t.add(e, z)
     t.used(x, z, *(() if weights is None else (weights,)))

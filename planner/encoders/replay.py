@@ -13,7 +13,7 @@ from typing import Final
 from planner.encoders.operations import Operation, Value
 from planner.encoders.tape import Tape
 from planner.ledger import Category
-from planner.memory.terms import Terms
+from planner.memory.terms import Terms, add
 
 Group = tuple[Category, str]
 NEAR: Final = 0.994
@@ -108,17 +108,28 @@ class Replay:
             self._sums[group][key] -= size
             self._total -= size * count
 
-    def _look(self, phase: Fullest, extra: Terms, fresh: int = 0) -> None:
-        more = sum(size * self._tape.elements(key) for key, size in extra.items())
+    def _look(
+        self, phase: Fullest, extra: Terms | None = None, fresh: int = 0, kernel: Terms | None = None
+    ) -> None:
+        """A moment.
+
+        Args:
+            phase: Of which.
+            extra: Tensors that are there beside.
+            fresh: Elements of weights whose gradients come now.
+            kernel: What a kernel takes for itself.
+        """
+        beside = ((_OF_STREAM, extra or {}), (WORKSPACE, kernel or {}))
+        more = sum(size * self._tape.elements(key) for _, terms in beside for key, size in terms.items())
         amount = self._total + more + self._come * self._g + fresh * self._f
         if amount < NEAR * phase.best:
             return
         phase.best = max(phase.best, amount)
-        groups = {
+        groups: dict[Group, Terms] = {
             group: {key: size for key, size in terms.items() if size} for group, terms in self._sums.items()
         }
-        if extra:
-            groups[WORKSPACE] = dict(extra)
+        for group, terms in beside:
+            groups[group] = add(groups.get(group, {}), terms)
         phase.found.append(Moment(amount, {g: t for g, t in groups.items() if t}, self._come, fresh))
 
     # -- forward ----------------------------------------------------------------------------------------------------
@@ -179,7 +190,7 @@ class Replay:
                     group = self._kept_name(storage, again) if kept or again else self._passing(storage, name)
                     self._put(storage, group)
                     mine.add(storage)
-            self._look(phase, op.working)
+            self._look(phase)
             for x in (*op.reads, *op.makes):
                 storage = self._values[x].storage
                 if storage in mine and storage not in stays and last.get(storage, -1) <= index:
@@ -276,7 +287,9 @@ class Replay:
         made = [(x, self._new(x)) for x in op.new] if came else []
         if came:
             self._come += op.arrives + op.added
-            self._look(phase, op.working_back, op.arrives)
+            self._look(phase, op.working_back, op.arrives, op.working)
+        if op.leaf:
+            return
         for storage in frees:
             self._drop(storage)
         if came:
@@ -289,7 +302,7 @@ class Replay:
                 self._release(gradient)
         if op.added:
             self._come += op.added
-            self._look(phase, {})
+            self._look(phase)
             self._come -= 2 * op.added
         for x, gradient in made:
             self._give(x, gradient, phase)
@@ -315,7 +328,7 @@ class Replay:
             self._users[gradient] += 1
             return
         total = self._new(number)
-        self._look(phase, {})
+        self._look(phase)
         self._gradient[number] = total
         self._users[total] += 1
         self._release(there)

@@ -36,6 +36,7 @@ def numbers_of(model: ModelSpec, setup: Setup) -> dict[str, int]:
         "i": layer.mlp.intermediate_size,
         "q": layer.attention.q_width,
         "n": layer.attention.num_heads,
+        "d": layer.attention.head_dim,
         "d64": round_up(layer.attention.head_dim, HEAD),
         "V": model.vocab_size,
         "C": labels_of(config),

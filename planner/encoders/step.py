@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from planner.encoders.loop import Loop
+from planner.encoders.modern import write_modernbert
 from planner.encoders.operations import WIDE, Runs
 from planner.encoders.pictures import write_clip, write_vit
 from planner.encoders.replay import Fullest, Moment, Replay
@@ -33,6 +34,7 @@ WRITERS: Final[dict[str, Writer]] = {
     "roberta": write_bert,
     "xlm-roberta": write_bert,
     "distilbert": write_bert,
+    "modernbert": write_modernbert,
     "t5": write_t5,
     "vit": write_vit,
     "dinov2": write_vit,

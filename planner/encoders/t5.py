@@ -52,7 +52,7 @@ def _norm(t: Tape, x: int) -> int:
     tokens, _, width = t.key(x).rpartition("*")
     wide = t.cast(x, WIDE)
     squared = t.like(wide)
-    t.note([wide], [squared], saves=[wide], new=[wide], working_back={t.key(x): WIDE})
+    t.note([wide], [squared], saves=[wide], new=[wide], working_back={t.key(x): 2 * WIDE})
     root = t.make(tokens, WIDE, flows=t.flows(x))
     t.note([squared], [root], saves=[root], new=[squared])
     scaled = t.like(x, WIDE)

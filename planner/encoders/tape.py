@@ -7,6 +7,7 @@ adapters: PEFT `lora/layer.py`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from planner.encoders.operations import WIDE, Operation, Runs, Value
@@ -162,6 +163,12 @@ class Tape:
         self.note([x], [y], new=[x])
         return y
 
+    def split(self, x: int, *keys: str) -> tuple[int, ...]:
+        """Parts of a tensor, which hold the whole; their gradients are put together."""
+        parts = [self.make(key, self.size(x), flows=self.flows(x), of=x) for key in keys]
+        self.note([x], parts, new=[x])
+        return tuple(parts)
+
     def lowered(self, x: int) -> int:
         """As autocast hands it to a product."""
         return self.cast(x, self.e) if self.runs.autocast else x
@@ -211,6 +218,8 @@ class Tape:
         y = self.make(f"{tokens}*{out}", self.e, flows=trains or self.flows(source), category=category)
         params = self.elements(f"{out}*{width}") if trains and w is None else 0
         params += self.elements(out) if trains and bias else 0
+        if trains and not runs.trains:  # its elements are the base's, those of other gradients an adapter's
+            params = params * runs.stored_bytes // runs.adapter_bytes
         saves = [*([source] if trains else []), *([w] if w is not None and self.flows(source) else [])]
         self.note(given, [y], saves=saves, new=given, arrives=params)
         site = name.partition(".")[2]
@@ -251,6 +260,7 @@ class Tape:
         params += self.elements(bias) if trains and bias else 0
         saves = [*given, *([y] if leaf else [])] if trains or self.flows(source) else [y] if leaf else []
         self.note(given, [y], saves=saves, new=given, arrives=params)
+        self.ops[-1] = replace(self.ops[-1], leaf=leaf)
         return y
 
     def scaled(self, x: int, width: str) -> int:
@@ -325,6 +335,7 @@ class Tape:
         )
         saves = [ids, *([y] if leaf else [])]
         self.note([ids], [y], saves=saves, arrives=0 if again else params, added=params if again else 0)
+        self.ops[-1] = replace(self.ops[-1], leaf=leaf)
         return y
 
     def elementwise_same(self, x: int) -> int:
@@ -353,7 +364,10 @@ class Tape:
         """`NewGELUActivation`: 0.5 * x * (1 + tanh(c * (x + 0.044715 * pow(x, 3)))), step by step."""
         half = self.elementwise(x, keeps="")
         wide = self.raised(x)
-        cubed = self.elementwise(wide)
+        cubed = self.like(wide)
+        self.note(
+            [wide], [cubed], saves=[wide], new=[wide], working_back={self.key(wide): 2 * self.size(wide)}
+        )
         inner = self.add(x, self.elementwise(cubed, keeps=""))
         bent = self.elementwise(self.raised(self.elementwise(inner, keeps="")), keeps="output")
         return self.times(half, self.elementwise(bent, keeps=""))

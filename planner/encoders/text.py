@@ -31,7 +31,7 @@ def write_bert(t: Tape, model: ModelSpec, loop: Loop) -> int:
         t.used(x)
         x = y
     t.used(first)
-    logits = _masked_lm(t, x, model) if loop.pretrains else _classifier(t, x, kind)
+    logits = masked_lm(t, x, model) if loop.pretrains else _classifier(t, x, kind)
     return closed(t, logits, labels, loop, (ids, labels, x))
 
 
@@ -76,7 +76,7 @@ def _bert_layer(t: Tape, x: int, kind: str, act: str) -> int:
     return z
 
 
-def _masked_lm(t: Tape, x: int, model: ModelSpec) -> int:
+def masked_lm(t: Tape, x: int, model: ModelSpec) -> int:
     """A transform and the output matrix over all positions."""
     modern = model.model_type == "modernbert"
     y = t.linear(x, TRANSFORM, "h", bias=not modern)

@@ -19,6 +19,15 @@ def _text_tower(t: Fields, *, head: int) -> int:
     return tables + layers + 2 * hidden + (hidden * head + head if head else 0)
 
 
+def _text_block(t: Fields, params: int) -> Block:
+    """The text tower, with the matrices that adapters are put on."""
+    hidden, heads = t.size("hidden_size"), t.size("num_attention_heads", span=HEADS)
+    t.divides("num_attention_heads", heads, "hidden_size", hidden)
+    layer = encoder_layer(hidden, heads, t.size("intermediate_size"))
+    count = t.size("num_hidden_layers", span=LAYERS)
+    return Block(name="text_tower", params=params, linears=layer.linears * count)
+
+
 def _spec(f: Fields, tower: int, blocks: tuple[Block, ...]) -> ModelSpec:
     v = f.nested("vision_config")
     hidden, heads = v.size("hidden_size"), v.size("num_attention_heads", span=HEADS)
@@ -45,7 +54,7 @@ def clip(f: Fields) -> ModelSpec:
     v, t = f.nested("vision_config"), f.nested("text_config")
     width = f.size("projection_dim", default=512)
     ends = (v.size("hidden_size") + t.size("hidden_size")) * width + 1
-    blocks = (Block(name="text_tower", params=_text_tower(t, head=0)), Block(name="projection", params=ends))
+    blocks = (_text_block(t, _text_tower(t, head=0)), Block(name="projection", params=ends))
     return _spec(f, vision.clip(v), blocks)
 
 
@@ -54,7 +63,7 @@ def siglip(f: Fields) -> ModelSpec:
     v, t = f.nested("vision_config"), f.nested("text_config")
     width = t.size("projection_size", default=t.size("hidden_size"))
     blocks = (
-        Block(name="text_tower", params=_text_tower(t, head=width)),
+        _text_block(t, _text_tower(t, head=width)),
         Block(name="temperature", params=2),
     )
     return _spec(f, vision.siglip(v), blocks)

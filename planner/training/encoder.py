@@ -6,13 +6,17 @@ from functools import lru_cache
 from typing import Final
 
 from planner.ledger import Entry
+from planner.memory.inventory import Tensor
 from planner.model.spec import ModelSpec, Structure
+from planner.model.task_heads import CLASSIFIER
 from planner.moments import fullest
 from planner.scenario import Adapter, Parallel, Training
 from planner.training.step import Step
 
 SOURCES: Final = 1_500
 """`WhisperConfig.max_source_positions`."""
+HEAD_APART: Final = frozenset({"modernbert"})
+"""Classes whose classifier is a matrix of its own, beside a head with another matrix and a norm."""
 
 
 def without_fixed(model: ModelSpec) -> ModelSpec:
@@ -24,6 +28,25 @@ def without_fixed(model: ModelSpec) -> ModelSpec:
 def _without_sources(model: ModelSpec) -> ModelSpec:
     rows = json.loads(dict(model.config).get("max_source_positions", "null")) or SOURCES
     return replace(model, position_params=max(0, model.position_params - rows * model.hidden_size))
+
+
+def new_head(model: ModelSpec, width_frac: float = 1.0) -> list[Tensor]:
+    """The classifier of an encoder, of which adapters train a copy (PEFT `modules_to_save`): it is new.
+
+    Args:
+        model: The model.
+        width_frac: Bytes of its elements, which are the base's, as a share of an adapter's.
+    """
+    block = next((block for block in model.blocks if block.name == CLASSIFIER), None)
+    if block is None or model.structure is not Structure.ENCODER:
+        return []
+    params = block.params
+    if model.model_type in HEAD_APART:
+        params %= model.hidden_size * model.hidden_size
+        params -= model.hidden_size
+    rows, rest = divmod(int(params * width_frac), model.hidden_size)
+    found = [Tensor(rows, model.hidden_size, 1, "adapter")] if rows else []
+    return [*found, Tensor(rest, 1, 1, "adapter")] if rest else found
 
 
 def follows_encoder(step: Step) -> bool:

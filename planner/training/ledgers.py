@@ -23,6 +23,7 @@ from planner.training.encoder import (
     encoder_forward,
     encoder_moments,
     follows_encoder,
+    new_head,
     without_fixed,
 )
 from planner.training.fake_quantization import qat_entries
@@ -161,7 +162,10 @@ def held_tensors(share: Share, model: ModelSpec, setup: Setup) -> tuple[list[Ten
         learned = without_fixed(learning(model, setup.training))
         trained = tensors if learned is model else inventory(share, learned, setup.division)
         return tensors, _as_parameters(trained, share, setup)
-    return tensors, adapter_tensors(share, model, setup.adapter, setup.division)
+    return tensors, [
+        *adapter_tensors(share, model, setup.adapter, setup.division),
+        *(new_head(model, setup.param_bytes / setup.train_bytes) if share.holds_head else ()),
+    ]
 
 
 def _as_parameters(tensors: list[Tensor], share: Share, setup: Setup) -> list[Tensor]:
@@ -176,7 +180,7 @@ def trainable_params(scenario: Scenario, model: ModelSpec) -> int:
     """Parameters of the whole model that get gradients."""
     if scenario.task in {"pretrain", "full"} or scenario.adapter is None:
         return without_fixed(learning(model, scenario.training)).params_total
-    return total(adapter_tensors(_whole(model), model, scenario.adapter, Division()))
+    return total([*adapter_tensors(_whole(model), model, scenario.adapter, Division()), *new_head(model)])
 
 
 def keeps_on_host(scenario: Scenario) -> bool:
