@@ -115,7 +115,8 @@ def _of_pictures(config: Mapping[str, object], b: int) -> dict[str, int]:
     }
     if not texts:
         return found
-    width, heads = number(texts, "hidden_size"), max(1, number(texts, "num_attention_heads"))
+    width = number(texts, "hidden_size")
+    heads = max(1, number(texts, "num_attention_heads", width // 64))
     return found | {
         "j": number(texts, "max_position_embeddings", TEXTS),
         "z": b * number(texts, "max_position_embeddings", TEXTS),

@@ -65,6 +65,7 @@ def is_written(
     stages = model.structure is Structure.ENCODER_DECODER
     return (
         model.model_type in WRITERS
+        and not (model.model_type == "dinov2" and model.layers[0].mlp.gated)
         and runtime in (KEEPS_NOTHING if stages else RUNTIMES)
         and parallel.tensor == parallel.context == parallel.pipeline == 1
         and not training.kernels

@@ -4,11 +4,15 @@ Source: the modeling files of transformers 5.24.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from planner.model import vision
 from planner.model.encoders import encoder_layer
 from planner.model.fields import HEADS, LAYERS, POSITIONS, VOCAB, Fields
 from planner.model.spec import Block, ModelSpec, Structure
+
+HEAD_WIDTH: Final = 64
+"""Of both classes' text towers where a config does not say."""
 
 
 def _text_tower(t: Fields, *, head: int) -> int:
@@ -20,11 +24,13 @@ def _text_tower(t: Fields, *, head: int) -> int:
 
 
 def _text_block(t: Fields, params: int) -> Block:
-    """The text tower, with the matrices that adapters are put on."""
-    hidden, heads = t.size("hidden_size"), t.size("num_attention_heads", span=HEADS)
-    t.divides("num_attention_heads", heads, "hidden_size", hidden)
-    layer = encoder_layer(hidden, heads, t.size("intermediate_size"))
+    """The text tower, with the matrices that adapters are put on where its heads divide its width."""
+    hidden = t.size("hidden_size")
+    heads = t.size("num_attention_heads", span=HEADS, default=max(1, hidden // HEAD_WIDTH))
     count = t.size("num_hidden_layers", span=LAYERS)
+    if hidden % heads:
+        return Block(name="text_tower", params=params)
+    layer = encoder_layer(hidden, heads, t.size("intermediate_size"))
     return Block(name="text_tower", params=params, linears=layer.linears * count)
 
 

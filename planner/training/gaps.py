@@ -153,11 +153,13 @@ def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(keeps_states(layer.attention) for layer, _ in model.distinct_layers()):
         gaps.append(("model", "recurrent_layers_approximated"))
-    followed = is_followed(model, scenario.runtime.name, scenario.training, scenario.parallel, scenario.adapter)
+    followed = is_followed(
+        model, scenario.runtime.name, scenario.training, scenario.parallel, scenario.adapter
+    )
     if model.structure not in {Structure.DECODER, Structure.DENOISER} and not followed:
         gaps.append(("model", "encoder_activations_approximated"))
     described = PICTURE_BLOCKS if model.tower is not None else frozenset()
-    if model.latents is None and any(block.name not in described for block in model.blocks):
+    if model.latents is None and not followed and any(x.name not in described for x in model.blocks):
         gaps.append(("model", "block_activations_ignored"))
     if model.approximate:
         gaps.append(("model", "approximate_shapes"))

@@ -83,6 +83,16 @@ MPT_1B = {
     "no_bias": False,
 }
 TINY = llama(64, 4, 4, 2, 128, 512)
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 512,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+}
 DEEPSEEK = {
     "model_type": "deepseek_v3",
     "hidden_size": 512,

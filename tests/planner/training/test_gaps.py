@@ -53,3 +53,17 @@ def test_which_trainer_a_compiled_model_with_experts_is_counted_in(version: str 
     runtime = {"name": "torchtitan", "version": version, "compile": True}
     resolved, model, _ = cases.shares(cases.DEEPSEEK, runtime=runtime)
     assert ("runtime.compile", code) in not_modelled(resolved, model)
+
+
+@pytest.mark.parametrize(
+    ("training", "approximate"),
+    [({}, False), ({"checkpointing": "full"}, False), ({"loss": "fused_linear"}, True)],
+)
+def test_an_encoder_is_approximate_only_where_it_is_not_followed(
+    training: dict[str, Any], approximate: bool
+) -> None:
+    blocks = {"training": training, "runtime": {"name": "hf_trainer"}}
+    resolved, model, _ = cases.shares(cases.BERT, **blocks)
+    codes = {code for _, code in not_modelled(resolved, model)}
+    assert ("encoder_activations_approximated" in codes) is approximate
+    assert cases.ledger(cases.BERT, **blocks).peak()[1] > 0
