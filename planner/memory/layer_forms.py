@@ -6,7 +6,7 @@ from planner.memory.layer_adapters import adapter_masks, kept_inputs, scaled_out
 from planner.memory.layer_attention import attention, caps_scores, multiplies_in_fp32, upcasts_softmax
 from planner.memory.layer_feed import feed_inside, feed_kept, feeds_untrained
 from planner.memory.layer_norms import all_norms, last_norm, later_norms, norm_count, norm_terms
-from planner.memory.layer_selective import exchanged, kept_between
+from planner.memory.layer_selective import exchanged, kept_between, made_again
 from planner.memory.layer_view import LayerForm, View, widths_of
 from planner.memory.terms import Terms, add, scaled
 from planner.model.spec import AttentionKind, Layer, MlpKind, ModelSpec, Part, Split
@@ -39,7 +39,7 @@ def layer_form(layer: Layer, model: ModelSpec, setup: Setup, *, stream: bool = T
     masks = act.residual_dropout() if has_residual_dropout(model, setup) else {}
     total = add(*parts)
     between = kept_between(view, total, widths)
-    again = add(total, scaled(between, -1)) if between is not None else {}
+    again = made_again(view, total, between) if between is not None else {}
     if setup.training.checkpointing == "selective_op":
         again = add(again, {view.residual: setup.residual_bytes}, exchanged(setup))
     if not eager or not view.heads:

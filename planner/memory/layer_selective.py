@@ -42,6 +42,17 @@ def kept_between(view: View, total: Terms, widths: dict[str, float]) -> Terms | 
     return None
 
 
+def made_again(view: View, total: Terms, between: Terms) -> Terms:
+    """What the layer's backward pass makes again beside what is kept between.
+
+    What goes into the attention function and is kept wider than its products read it is cast once more.
+    """
+    less = add(total, scaled(between, -1))
+    if view.setup.training.checkpointing != "selective_attention":
+        return less
+    return {width: bytes_ if bytes_ >= 0 else view.setup.compute_bytes for width, bytes_ in less.items()}
+
+
 def _attention_inputs(view: View) -> Terms:
     """What a checkpoint around the attention function keeps, and its output where only the kernel had kept that.
 

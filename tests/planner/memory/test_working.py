@@ -48,6 +48,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": (cases.LLAMA_8B, {}),
     "checkpointed": (cases.LLAMA_8B, {"training": {"checkpointing": "full"}}),
     "every-third": (cases.LLAMA_8B, {"training": {"checkpointing": "every_k", "checkpoint_every": 3}}),
+    "selective-attention": (
+        cases.llama(64, 4, 4, 4, 128, 512),
+        {
+            "runtime": {"name": "hf_trainer"},
+            "training": {"checkpointing": "selective_attention", "attention": "eager"},
+        },
+    ),
     "selective-op": (cases.LLAMA_8B, {"training": {"checkpointing": "selective_op"}}),
     "eager": (cases.LLAMA_1B, {"training": {"attention": "eager", "sequence_length": 512}}),
     "autocast": (cases.LLAMA_1B, {"runtime": {"name": "hf_trainer"}}),
