@@ -27,6 +27,7 @@ MODELS: Final = {
     "vit": "google/vit-base-patch16-224",
     "dinov2": "facebook/dinov2-large",
     "clip": "openai/clip-vit-base-patch32",
+    "siglip": "google/siglip-so400m-patch14-384",
     "whisper": "openai/whisper-tiny",
 }
 TARGETS: Final = {
@@ -82,6 +83,8 @@ STEPS: Final = (
     "clip full none sdpa bf16 foreach 32 77",
     "clip full full eager cast-bf16 sgd 16 77",
     "clip lora none sdpa bf16 foreach 16 77",
+    "siglip full none sdpa bf16 sgd 4 64",
+    "siglip lora none eager bf16 foreach 2 64",
     "whisper full none sdpa bf16 foreach 4 448",
     "whisper full none eager fp32 sgd 2 128",
     "whisper full full sdpa cast-bf16 foreach 2 128",

@@ -1,10 +1,11 @@
-"""Encoders of pictures on a tape: ViT and DINOv2 with a classifier, CLIP with its text tower.
+"""Encoders of pictures on a tape: ViT and DINOv2 with a classifier, CLIP and SigLIP.
 
-Source: `modeling_vit.py`, `modeling_dinov2.py`, `modeling_clip.py` of transformers 5.24. Pictures are as large as the
-model's own. Names that hold tensors are those of the classes' functions.
+Source: `modeling_vit.py`, `modeling_dinov2.py`, `modeling_clip.py` and `modeling_siglip.py` of transformers 5.24.
+Pictures are as large as the model's own. Names that hold tensors are those of the classes' functions.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from planner.encoders.attention import Attends, attend
 from planner.encoders.loop import Loop, closed
@@ -12,6 +13,9 @@ from planner.encoders.operations import WIDE
 from planner.encoders.sizes import config_of, nested, number
 from planner.encoders.tape import Tape
 from planner.model.spec import ModelSpec
+
+TANH: Final = "gelu_pytorch_tanh"
+"""`SiglipTextConfig.hidden_act`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +79,8 @@ def layer(t: Tape, x: int, kind: Block) -> int:
     return out
 
 
-def patches(t: Tape, *, bias: bool, leaf: bool, held: list[int]) -> int:
-    """Pictures cut into patches with a token before them, and positions."""
+def patches(t: Tape, *, bias: bool, leaf: bool, held: list[int], token: bool = True) -> int:
+    """Pictures cut into patches with a token before them, if there is one, and positions."""
     pixels = t.make("c", WIDE)
     t.note([], [pixels])
     held.append(pixels)
@@ -84,8 +88,10 @@ def patches(t: Tape, *, bias: bool, leaf: bool, held: list[int]) -> int:
     x = t.convolution(read, "p*h", "h*a", "h" if bias else "", leaf=leaf)
     if t.runs.autocast:
         x = t.cast(x, t.runs.stored_bytes)
-    rows = t.make("t*h", t.size(x), flows=t.flows(x) or t.runs.trains)
-    t.note([x], [rows], same=[x] if t.flows(x) else [], arrives=t.elements("h") if t.runs.trains else 0)
+    rows = x
+    if token:
+        rows = t.make("t*h", t.size(x), flows=t.flows(x) or t.runs.trains)
+        t.note([x], [rows], same=[x] if t.flows(x) else [], arrives=t.elements("h") if t.runs.trains else 0)
     y = t.like(rows)
     t.note([rows], [y], same=[rows], arrives=t.elements("s*h") if t.runs.trains else 0)
     t.used(x, rows, read)
@@ -117,6 +123,41 @@ def write_vit(t: Tape, model: ModelSpec, loop: Loop) -> int:
     else:
         logits = t.linear(t.sliced(normed, "b*h"), "classifier", "C", trains=True)
     return closed(t, logits, labels, loop, (*held, normed), own=False)
+
+
+def write_siglip(t: Tape, model: ModelSpec, loop: Loop) -> int:
+    """SigLIP: no token before the patches, one query that pools them, no mask on the text. Returns the loss."""
+    config = config_of(model)
+    text, image = nested(config, "text_config"), nested(config, "vision_config")
+    ids = t.make("z", 8)
+    t.note([], [ids])
+    held = [ids]
+    x = patches(t, bias=True, leaf=loop.asks, held=held, token=False)
+    kind = Block(output="out_proj", act=_act(image, TANH))
+    pooled, first = _tower(t, x, number(image, "num_hidden_layers"), kind)
+    normed = t.layer_norm(pooled)
+    t.used(pooled, *first)
+    both = t.moved(t.linear(t.moved(normed), "head.kv", "2*h", width="h"))
+    view = t.make("b*h", t.e, flows=True)
+    params = t.elements("2*h*h") + t.elements("2*h*i") if t.runs.trains else 0
+    t.note([both], [view], saves=[both], new=[both], arrives=params)
+    words = t.embedded(ids, "z*g", t.elements("T*g"), leaf=loop.asks)
+    places = t.embedded(ids, "j*g", t.elements("j*g"))
+    y = t.like(words, flows=t.flows(words, places))
+    t.note([words, places], [y], same=[words], new=[places])
+    t.used(words, places)
+    kind = Block(
+        output="out_proj", hidden="g", inner="k", act=_act(text, TANH), positions="j", heads="l", head="e64"
+    )  # fmt: skip
+    z, more = _tower(t, y, number(text, "num_hidden_layers"), kind)
+    end = t.layer_norm(z)
+    t.used(z, *more)
+    said = t.linear(t.sliced(end, "b*g"), "head", "g")
+    match = t.make("b*b", t.e, flows=True)
+    t.note([view, said], [match], saves=[view, said], new=[view, said], arrives=2 if t.runs.trains else 0)
+    labels = t.make("b", 8)
+    t.note([], [labels])
+    return closed(t, match, labels, loop, (*held, normed, end, view, said))
 
 
 def write_clip(t: Tape, model: ModelSpec, loop: Loop) -> int:
@@ -156,9 +197,9 @@ def write_clip(t: Tape, model: ModelSpec, loop: Loop) -> int:
     return closed(t, match, labels, loop, (*held, pooled, end, view, said))
 
 
-def _act(config: object) -> str:
+def _act(config: object, default: str = "quick_gelu") -> str:
     found = config.get("hidden_act") if isinstance(config, dict) else None
-    return found if isinstance(found, str) else "quick_gelu"
+    return found if isinstance(found, str) else default
 
 
 def _tower(t: Tape, x: int, count: int, kind: Block) -> tuple[int, tuple[int, ...]]:

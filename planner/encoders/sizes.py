@@ -86,7 +86,7 @@ def positions_of(model: ModelSpec, setup: Setup, config: Mapping[str, object]) -
         return number(config, "max_source_positions", SOURCES)
     pictures = nested(config, "vision_config") or config
     if "image_size" in pictures and "patch_size" in pictures:
-        return _patches(pictures) + 1
+        return _patches(pictures) + (model.model_type != "siglip")
     return setup.sequence
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from planner.encoders.loop import Loop
 from planner.encoders.modern import write_modernbert
 from planner.encoders.operations import WIDE, Runs
-from planner.encoders.pictures import write_clip, write_vit
+from planner.encoders.pictures import write_clip, write_siglip, write_vit
 from planner.encoders.replay import Fullest, Moment, Replay
 from planner.encoders.sizes import TARGETS, config_of, elements, number, numbers_of
 from planner.encoders.speech import write_whisper
@@ -39,6 +39,7 @@ WRITERS: Final[dict[str, Writer]] = {
     "vit": write_vit,
     "dinov2": write_vit,
     "clip": write_clip,
+    "siglip": write_siglip,
     "whisper": write_whisper,
 }
 """Model types that are written down."""
