@@ -317,11 +317,12 @@ def batch_maker(
     training = scenario.training
     rows, length = training.micro_batch, training.sequence_length
     structure = structure_of(config)
-    if (own := own_batch(scenario, config, device, vocab)) is not None:
+    packed = training.packing not in (None, "none")
+    if not packed and (own := own_batch(scenario, config, device, vocab)) is not None:
         return own
     if training.images:
         return _picture_maker(training, config, device, vocab)
-    if training.packing not in (None, "none"):
+    if packed:
         return _packed_maker(training, structure, device, vocab)
     target = training.decoder_sequence_length or length if structure is Structure.ENCODER_DECODER else length
 
