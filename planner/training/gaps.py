@@ -20,6 +20,8 @@ KEEPS_WIDE_INPUTS: Final = frozenset({"torchtitan", "torchtune"})
 `ctx.save_for_backward(input_hp, weight_hp_t)`)."""
 COME_BY_UNITS: Final = frozenset({"fsdp", "zero3"})
 """Shardings whose parameters are on the card while they are used, from wherever they are kept."""
+BESIDE: Final = frozenset({"text_tower", "per_layer_embeddings", "altup", "ngram_projections"})
+"""Blocks of a text's tokens beside the layers; ends of the model (heads, poolers, front ends) are not among them."""
 TRANSFORMER_ENGINE: Final = frozenset({"megatron_lm"})
 """Runtimes whose fp8 and fp4 products are Transformer Engine's; see `planner.memory.low_precision`."""
 
@@ -149,6 +151,18 @@ def _picture_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     return [(field, code) for applies, field, code in checks if applies]
 
 
+def _left_beside(model: ModelSpec) -> list[str]:
+    """What stands beside the layers and is not worked through: undescribed towers, other parts, layers for MTP."""
+    names = {block.name for block in model.blocks}
+    checks = (
+        (bool(names & PICTURE_BLOCKS) and model.tower is None, "block_activations_ignored"),
+        (any(code.endswith("_tower_not_counted") for code in model.approximate), "block_activations_ignored"),
+        (bool(names & BESIDE), "beside_activations_ignored"),
+        ("mtp" in names, "mtp_not_trained"),
+    )
+    return list(dict.fromkeys(code for applies, code in checks if applies))
+
+
 def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     gaps: list[Gap] = []
     if any(keeps_states(layer.attention) for layer, _ in model.distinct_layers()):
@@ -158,9 +172,8 @@ def _model_gaps(scenario: Scenario, model: ModelSpec) -> list[Gap]:
     )
     if model.structure not in {Structure.DECODER, Structure.DENOISER} and not followed:
         gaps.append(("model", "encoder_activations_approximated"))
-    described = PICTURE_BLOCKS if model.tower is not None else frozenset()
-    if model.latents is None and not followed and any(x.name not in described for x in model.blocks):
-        gaps.append(("model", "block_activations_ignored"))
+    if model.latents is None and not followed:
+        gaps += [("model", code) for code in _left_beside(model)]
     if model.approximate:
         gaps.append(("model", "approximate_shapes"))
     return gaps

@@ -27,6 +27,8 @@ TRAINING: Final[tuple[Gap, ...]] = (
     ("model", "recurrent_layers_approximated"),
     ("model", "encoder_activations_approximated"),
     ("model", "block_activations_ignored"),
+    ("model", "beside_activations_ignored"),
+    ("model", "mtp_not_trained"),
     ("model", "pictures_not_counted"),
     ("training.tower", "tower_as_frozen"),
     ("runtime.name", "tower_as_transformers"),

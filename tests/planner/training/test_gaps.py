@@ -1,9 +1,11 @@
 """What is not modelled is named by field, and still gets a plan."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from planner.model.spec import Block
 from planner.training.gaps import not_modelled
 from tests.planner.training import cases
 
@@ -67,3 +69,24 @@ def test_an_encoder_is_approximate_only_where_it_is_not_followed(
     codes = {code for _, code in not_modelled(resolved, model)}
     assert ("encoder_activations_approximated" in codes) is approximate
     assert cases.ledger(cases.BERT, **blocks).peak()[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("names", "approximate", "expected"),
+    [
+        (("pooler", "classifier", "patch_embedding", "audio_frontend"), (), set()),
+        (("mtp",), (), {"mtp_not_trained"}),
+        (("vision_tower", "projector"), (), {"block_activations_ignored"}),
+        ((), ("audio_tower_not_counted",), {"block_activations_ignored"}),
+        (("altup",), (), {"beside_activations_ignored"}),
+    ],
+)
+def test_towers_are_said_to_be_left_out_only_where_there_are_some(
+    names: tuple[str, ...], approximate: tuple[str, ...], expected: set[str]
+) -> None:
+    resolved, model, _ = cases.shares(cases.LLAMA_8B)
+    blocks = tuple(Block(name=name, params=1) for name in names)
+    codes = {
+        code for _, code in not_modelled(resolved, replace(model, blocks=blocks, approximate=approximate))
+    }
+    assert codes - {"approximate_shapes"} == expected
