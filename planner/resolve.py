@@ -1,6 +1,6 @@
 """Fills absent fields with the runtime's defaults, and keeps a list of what it filled in."""
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -10,12 +10,15 @@ from planner.runtimes.profile import Value
 from planner.scenario import Scenario
 
 Block = TypeVar("Block", bound=BaseModel)
+BY_RUNTIME: Final = frozenset({"parallel.offload.gradients"})
+"""Fields whose own default gives way to a runtime's habit where the question does not name them."""
 
 
 def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple[str, str], ...]]:
     """The scenario with every default of its runtime filled in, and the (field, value) pairs that were.
 
-    Only fields that are None are filled; a block that is absent altogether (such as `adapter`) stays absent.
+    Only fields that are None, or of `BY_RUNTIME` and not given, are filled; a block that is absent altogether (such as
+    `adapter`) stays absent.
     Stages laid out by hand say how many there are, how wide, and in how many copies.
     """
     scenario = apply(scenario, of_stages(scenario))
@@ -63,8 +66,10 @@ def _updated(block: Block, tree: dict[str, Any]) -> Block:
 
 def _is_absent(scenario: Scenario, path: str) -> bool:
     node: Any = scenario
-    for part in path.split("."):
+    *parents, leaf = path.split(".")
+    for part in parents:
+        node = getattr(node, part)
         if node is None:
             return False
-        node = getattr(node, part)
-    return node is None
+    given = leaf in node.model_fields_set
+    return getattr(node, leaf) is None or (path in BY_RUNTIME and not given)

@@ -3,6 +3,7 @@
 import json
 from typing import Final
 
+from planner.memory.adapters import DEFAULT_TARGETS, DENOISER_TARGETS
 from planner.model.spec import ModelSpec
 from planner.runtimes.profile import Value
 from planner.scenario import Scenario
@@ -31,13 +32,25 @@ def model_dropout(model: ModelSpec) -> float:
     return next((float(value) for value in stated if type(value) in {int, float} and 0 <= value < 1), default)
 
 
+def moved_gradients(scenario: Scenario) -> dict[str, Value]:
+    """Gradients of ZeRO's stages 2 and 3 go to the host with the optimizer's states.
+
+    DeepSpeed `offload_optimizer`: `async_inplace_copy_grad_to_fp32_buffer_from_gpu` in `stage_1_and_2.py`,
+    `partition_grads` in `stage3.py`.
+    """
+    parallel = scenario.parallel
+    away = parallel.offload.optimizer != "none" and parallel.sharding in {"zero2", "zero3"}
+    return {"parallel.offload.gradients": "cpu"} if away else {}
+
+
 def training_defaults(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
     """PyTorch's and PEFT's own defaults for a loop in bf16.
 
     PEFT: `LoraConfig` has rank 8, alpha 8, no dropout, query and value as targets; adapters are fp32
-    (`autocast_adapter_dtype`). bitsandbytes: 4-bit without double quantization.
+    (`autocast_adapter_dtype`). diffusers' scripts: all four attention matrices of a denoiser. bitsandbytes: 4-bit without double quantization.
     """
     return {
+        **moved_gradients(scenario),
         "training.attention": "sdpa",
         "training.loss": "standard",
         "training.kernels": (),
@@ -55,5 +68,5 @@ def training_defaults(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
         "adapter.dropout": 0.0,
         "adapter.dtype": "fp32",
         "adapter.base": "nf4" if scenario.task == "qlora" else "bf16",
-        "adapter.targets": ("q_proj", "v_proj"),
+        "adapter.targets": DEFAULT_TARGETS if model.latents is None else DENOISER_TARGETS,
     }

@@ -207,7 +207,7 @@ def test_layers_add_up_and_are_whole_numbers() -> None:
 
 @pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3", "fsdp"])
 def test_offloaded_states_move_to_the_host(sharding: str) -> None:
-    offload = {"optimizer": "cpu"}
+    offload = {"optimizer": "cpu", "gradients": "none"}
     blocks: dict[str, Any] = {"devices": 4, "runtime": {"name": "deepspeed"}}
     on = cases.ledger(cases.LLAMA_8B, **blocks, parallel={"sharding": sharding})
     off = cases.ledger(cases.LLAMA_8B, **blocks, parallel={"sharding": sharding, "offload": offload})

@@ -79,3 +79,22 @@ def test_reading_from_disk_pins_host_memory(
     moved = {"parameters": parameters, "optimizer": optimizer, "gradients": "none"}
     stays = {key: "none" if where == "nvme" else where for key, where in moved.items()}
     assert memory(**moved) - memory(**stays) == pinned
+
+
+@pytest.mark.parametrize("runtime", ["deepspeed", "hf_trainer"])
+@pytest.mark.parametrize(
+    ("sharding", "offload", "where"),
+    [
+        ("zero3", {"optimizer": "cpu"}, "cpu"),
+        ("zero2", {"optimizer": "nvme"}, "cpu"),
+        ("zero1", {"optimizer": "cpu"}, "none"),
+        ("zero3", {"optimizer": "cpu", "gradients": "none"}, "none"),
+        ("zero3", {}, "none"),
+    ],
+)
+def test_gradients_follow_the_optimizer_unless_asked(
+    runtime: str, sharding: str, offload: dict[str, str], where: str
+) -> None:
+    parallel = {"sharding": sharding, "offload": offload}
+    resolved, _, _ = cases.shares(cases.LLAMA_8B, runtime={"name": runtime}, parallel=parallel)
+    assert resolved.parallel.offload.gradients == where
