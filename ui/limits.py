@@ -45,7 +45,7 @@ def largest_sequence(document: Document, plan: Plan) -> int:
     """Longest sequence up to which everything fits at this micro-batch, in steps of 128 tokens.
 
     Returns:
-        Tokens, never beyond the model's own limit; 0 where even the shortest does not fit.
+        Tokens, never beyond the model's own limit; 0 where even the shortest that holds the pictures does not fit.
     """
     return _largest_sequence(_Question(canonical(document), plan))
 
@@ -54,14 +54,27 @@ def largest_sequence(document: Document, plan: Plan) -> int:
 def _largest_sequence(question: _Question) -> int:
     plan = question.plan
     most = min(plan.model.max_position_embeddings or LONGEST_SEQUENCE, LONGEST_SEQUENCE)
-    lengths = range(SEQUENCE_STEP, max(most, SEQUENCE_STEP) + 1, SEQUENCE_STEP)
+    lengths = _lengths(_picture_tokens(plan), most)
+    if not lengths:
+        return 0
     batch = plan.resolved.training.micro_batch
     if plan.model.latents is not None:
-        return SEQUENCE_STEP * _last_that_fits(
-            lengths, lambda length: _training(plan, (batch,), (length,)), plan
-        )
-    found = _training(plan, (batch,), lengths)
-    return SEQUENCE_STEP * _leading(_fits(found, plan)[0])
+        count = _last_that_fits(lengths, lambda length: _training(plan, (batch,), (length,)), plan)
+    else:
+        count = _leading(_fits(_training(plan, (batch,), lengths), plan)[0])
+    return lengths[count - 1] if count else 0
+
+
+def _lengths(filled: int, most: int) -> range:
+    """Lengths to ask about: those with room for text beside the tokens that pictures fill."""
+    shortest = (filled // SEQUENCE_STEP + 1) * SEQUENCE_STEP
+    return range(shortest, max(most, SEQUENCE_STEP) + 1, SEQUENCE_STEP)
+
+
+def _picture_tokens(plan: Plan) -> int:
+    """Tokens of a sequence that are pictures'."""
+    training, tower = plan.resolved.training, plan.model.tower
+    return training.images * tower.tokens(training.image_pixels) if tower and training.images else 0
 
 
 def largest_micro_batch(document: Document, plan: Plan) -> int:

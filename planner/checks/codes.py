@@ -110,6 +110,7 @@ _PARALLEL = {
     "stage_tensor_mixes_cards": _code(WARNING, "given"),
     "zero_with_pipeline": _code(ERROR, "given", "pipeline"),
     "copies_divided": _code(ERROR, "given", "allowed"),
+    "module_unknown": _code(ERROR, "given", "allowed"),
     "offload_needs_sharding": _code(ERROR, "given", "allowed"),
 }
 
@@ -125,7 +126,7 @@ _JOB = {
     "adapter_targets_empty": _code(ERROR, "allowed"),
     "adapter_layers_above": _code(ERROR, "given", "layers"),
     "in_backward_accumulation": _code(ERROR, "given"),
-    "images_without_tower": _code(ERROR, "given", "model_type"),
+    "images_without_tower": _code(ERROR, "given"),
     "image_pixels_missing": _code(ERROR, "model_type"),
     "images_beyond_sequence": _code(ERROR, "given", "tokens", "allowed"),
     "tensor_split_count": _code(ERROR, "given", "devices"),

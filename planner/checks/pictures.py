@@ -17,13 +17,13 @@ def sees(model: ModelSpec) -> bool:
 
 
 def check_pictures(question: Question) -> Iterator[Issue]:
-    """Pictures without a tower, without a size, or with more tokens than the sequence has."""
+    """Pictures without a tower, without a size, or with tokens that leave none of the sequence to text."""
     training, model = question.training, question.model
     images, tower = training.images, question.model.tower
     if not question.trains or not images:
         return
     if not sees(model):
-        yield make("images_without_tower", "training.images", given=images, model_type=model.model_type)
+        yield make("images_without_tower", "training.images", given=images)
         return
     if tower is None:
         return
@@ -31,7 +31,7 @@ def check_pictures(question: Question) -> Iterator[Issue]:
         yield make("image_pixels_missing", "training.image_pixels", model_type=model.model_type)
         return
     tokens = images * tower.tokens(training.image_pixels)
-    if tokens > training.sequence_length:
+    if tokens >= training.sequence_length:
         yield make(
             "images_beyond_sequence", "training.images",
             given=images, tokens=tokens, allowed=training.sequence_length,

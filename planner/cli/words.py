@@ -91,6 +91,7 @@ SENTENCES: Final = {
     "stage_tensor_mixes_cards": "a tensor-parallel group of {given}|each holds the same, at the slowest's pace",
     "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
+    "module_unknown": "{given} is no module that Megatron computes again; allowed: {allowed}",
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",
     "runtime_cannot_train": "{given} does not train|allowed: {allowed}",
     "runtime_cannot_serve": "{given} does not serve|allowed: {allowed}",
@@ -105,11 +106,16 @@ SENTENCES: Final = {
     "in_backward_accumulation": (
         "an optimizer step inside the backward pass can't accumulate over {given} micro-batches"
     ),
-    "images_without_tower": "{given} pictures; {model_type} has no vision tower",
+    "images_without_tower": (
+        "{given} given, but this model does not look at pictures|leave it out, or take a model that sees"
+    ),
     "image_pixels_missing": (
         "{model_type} takes pictures of any size; give width x height of one after resizing, such as 589824"
     ),
-    "images_beyond_sequence": "{given} pictures are {tokens} tokens; the sequence has {allowed}",
+    "images_beyond_sequence": (
+        "{given} pictures are {tokens} tokens, which leaves no room for text in a sequence of {allowed}|"
+        "give fewer or smaller pictures, or a longer sequence"
+    ),
     "tensor_split_count": "{given} shares for {devices} devices",
     "tensor_split_zero": "all shares are zero: {given}",
     "expert_layers_count": "{given} figures for {devices} devices",

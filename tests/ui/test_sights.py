@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.plan_types import Plan
+from planner.plan_types import Plan, Verdict
 from tests.ui.conftest import checked, html
 from ui.answers import answer
+from ui.changes import outcomes
+from ui.limits import largest_sequence
 from ui.verdict import why
 from ui.words import words_for
 
@@ -69,3 +71,18 @@ def test_pictures_without_a_size_or_beyond_the_sequence_are_named_with_their_fie
         assert (code, field) in issues
     text = {**document(images=1), "model": {"id": "Qwen/Qwen3-8B"}}
     assert ("images_without_tower", IMAGES) in {(x.code, x.field) for x in answer(text).errors}
+
+
+def test_the_longest_sequence_is_sought_where_the_pictures_leave_room_for_text() -> None:
+    lora = {"task": "lora", "adapter": {"method": "lora", "rank": 16, "alpha": 32, "targets": "all_linear"}}
+    asked = {**document(images=2, image_pixels=1 << 20), **lora}
+    plan = answer(asked).plan
+    assert plan is not None
+    assert plan.verdict is Verdict.FITS
+    assert largest_sequence(asked, plan) >= 4096
+    assert "half_sequence" not in {outcome.change.name for outcome in outcomes(asked, plan)}
+
+
+def test_pictures_that_fill_the_whole_sequence_leave_no_text() -> None:
+    filled = answer(document(images=4, image_pixels=1 << 20)).errors
+    assert ("images_beyond_sequence", IMAGES) in {(issue.code, issue.field) for issue in filled}
