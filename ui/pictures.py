@@ -6,6 +6,7 @@ from math import isqrt
 from typing import Final
 
 from planner.document import get, put
+from planner.memory.adapters import DENOISER_TARGETS
 from planner.model import UnknownArchitecture, model_from_config, model_from_row
 from planner.model.diffusion_parts import CLASS_TYPES
 from planner.model.spec import Latents
@@ -16,8 +17,7 @@ from ui.names import short_model_name
 from ui.words import words_for
 
 RUNTIMES: Final = ("generic", "transformers")
-TARGETS: Final = ["to_q", "to_k", "to_v", "to_out.0"]
-"""What diffusers' LoRA scripts adapt."""
+TARGETS: Final = list(DENOISER_TARGETS)
 UNDIVIDED: Final = frozenset({"data", "data_parallel", "bucket_mb", "sharding", "sharding_degree", "offload"})
 """Of parallelism, what leaves every layer whole on each card."""
 CLASS: Final = "_class_name"

@@ -8,7 +8,7 @@ from planner.checks.pictures import check_pictures
 from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
-from planner.memory.adapters import EMBEDDING_NAMES, HEAD_NAMES, roles_of
+from planner.memory.adapters import EMBEDDING_NAMES, HEAD_NAMES, acts_on_any, roles_of
 from planner.model.spec import ModelSpec, Structure
 
 TRAINERS: Final = ("hf_trainer", "torchtune", "torchtitan", "litgpt", "megatron_lm", "deepspeed", "unsloth")
@@ -93,16 +93,17 @@ def check_adapter(question: Question) -> Iterator[Issue]:
         layers = question.model.num_layers
         yield make("adapter_layers_above", "adapter.layers", given=adapter.layers, layers=layers)
     if isinstance(adapter.targets, tuple) and adapter.method in TARGETED_METHODS:
-        yield from _targets(adapter.targets, question.model)
+        acts = acts_on_any(question.model, adapter)
+        yield from _targets(adapter.targets, question.model, acts=acts)
 
 
-def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
+def _targets(targets: tuple[str, ...], model: ModelSpec, *, acts: bool) -> Iterator[Issue]:
     names = linear_names(model)
     unknown = [(i, target) for i, target in enumerate(targets) if not _is_target(target, targets, names)]
     if not targets:
         yield make("adapter_targets_empty", "adapter.targets", allowed=listed(sorted(names)))
         return
-    if len(unknown) == len(targets):
+    if not acts:
         given, allowed = listed(targets, 8)[:80], listed(sorted(names))
         yield make("adapter_targets_none", "adapter.targets", given=given, allowed=allowed)
         return
@@ -114,6 +115,7 @@ def _targets(targets: tuple[str, ...], model: ModelSpec) -> Iterator[Issue]:
 def linear_names(model: ModelSpec) -> frozenset[str]:
     """The names that adapters can target: every matrix's own name and the last part of it."""
     names = {linear.name for layer, _ in model.distinct_layers() for linear in layer.linears}
+    names |= {linear.name for block in model.blocks for linear in block.linears}
     if model.head is not None:
         names.add(model.head.name)
     return frozenset(names | {name.rpartition(".")[2] for name in names})

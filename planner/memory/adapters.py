@@ -19,6 +19,9 @@ DEFAULT_RANK: Final = 8
 DEFAULT_TARGETS: Final = ("q_proj", "v_proj")
 """PEFT's default targets for Llama and its relatives (`TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING`)."""
 
+DENOISER_TARGETS: Final = ("to_q", "to_k", "to_v", "to_out.0")
+"""What diffusers' LoRA training scripts adapt unless told otherwise (`train_text_to_image_lora_sdxl.py`)."""
+
 ROLES: Final[dict[str, frozenset[str]]] = {
     "q": frozenset({"q_proj", "query", "q", "wq", "linear_q"}),
     "k": frozenset({"k_proj", "key", "k", "wk", "linear_k"}),
@@ -107,9 +110,7 @@ def _by_role(layer: Layer, wanted: frozenset[str]) -> Iterator[Linear]:
             width = sum(own[part].out_features for part in "qkv")
             yield replace(own["q"], name="qkv", out_features=width, bias_features=0)
         elif role in {"q", "k", "v"} and "qkv" in own:
-            shape = layer.attention
-            width = {"q": shape.q_width, "k": shape.k_width, "v": shape.v_width}[role]
-            yield replace(own["qkv"], name=f"{own['qkv'].name}.{role}", out_features=width, bias_features=0)
+            yield from _part_of_fused(own["qkv"], role, layer)
         elif role in {"gate", "up"} and "gate_up" in own:
             half = own["gate_up"].out_features // 2
             yield replace(
@@ -117,10 +118,27 @@ def _by_role(layer: Layer, wanted: frozenset[str]) -> Iterator[Linear]:
             )
 
 
+def _part_of_fused(fused: Linear, role: str, layer: Layer) -> Iterator[Linear]:
+    """Queries, keys or values of one matrix; a state space's `in_proj` has none."""
+    shape = layer.attention
+    widths = {"q": shape.q_width, "k": shape.k_width, "v": shape.v_width}
+    if sum(widths.values()) == fused.out_features:
+        yield replace(fused, name=f"{fused.name}.{role}", out_features=widths[role], bias_features=0)
+
+
 def head_is_target(model: ModelSpec, adapter: Adapter) -> bool:
     """Whether the output matrix gets an adapter (`all_linear` leaves it out, as PEFT does)."""
     head = model.head
     return head is not None and any(t == head.name or t in HEAD_NAMES for t in targets_of(adapter))
+
+
+def acts_on_any(model: ModelSpec, adapter: Adapter) -> bool:
+    """Whether any matrix of the model gets an adapter: names alone do not tell, an alias may stand for nothing."""
+    return (
+        any(layer_sites(layer, adapter) for layer, _ in model.distinct_layers())
+        or bool(block_sites(model, adapter))
+        or head_is_target(model, adapter)
+    )
 
 
 def site_tensors(site: Linear, adapter: Adapter, division: Division, count: int) -> Iterator[Tensor]:

@@ -47,7 +47,8 @@ def training_defaults(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
     """PyTorch's and PEFT's own defaults for a loop in bf16.
 
     PEFT: `LoraConfig` has rank 8, alpha 8, no dropout, query and value as targets; adapters are fp32
-    (`autocast_adapter_dtype`). diffusers' scripts: all four attention matrices of a denoiser. bitsandbytes: 4-bit without double quantization.
+    (`autocast_adapter_dtype`). diffusers' scripts: all four attention matrices of a denoiser. bitsandbytes:
+    4-bit without double quantization.
     """
     return {
         **moved_gradients(scenario),

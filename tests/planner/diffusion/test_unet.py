@@ -236,3 +236,11 @@ def test_other_techniques_have_an_answer(change: dict[str, Any]) -> None:
     assert answer.worst.peak_bytes > 2 * 2_567_463_684 / (
         4 if "task" in change or "parallel" in change else 1
     )
+
+
+@pytest.mark.parametrize("model_id", [SDXL, "black-forest-labs/FLUX.1-dev", "genmo/mochi-1-preview"])
+def test_adapters_are_on_the_attention_unless_told_otherwise(model_id: str) -> None:
+    asked = {**TRAIN, "model": {"id": model_id}}
+    unsaid = _planned({**asked, "adapter": {"rank": 16}})
+    assert unsaid.devices == _planned({**asked, "adapter": TRAIN["adapter"]}).devices
+    assert unsaid.trainable_params > 0

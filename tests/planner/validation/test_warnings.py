@@ -213,6 +213,33 @@ def test_a_target_that_the_model_lacks_is_named_beside_those_it_has() -> None:
     assert "adapter_target_unknown" not in found(task="lora", adapter={"targets": "all_linear"})
 
 
+SDXL = {"id": "stabilityai/stable-diffusion-xl-base-1.0"}
+
+
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        (SDXL, ["query", "value"]),
+        (SDXL, ["nonsense"]),
+        ({"id": "deepseek-ai/DeepSeek-V3"}, None),
+        ({"id": "state-spaces/mamba-2.8b-hf"}, ["q_proj", "v_proj"]),
+        (BERT, ["gate_proj"]),
+        (BERT, ["embed_tokens"]),
+    ],
+)
+def test_targets_that_stand_for_no_matrix_of_the_model_are_an_error(
+    model: dict[str, Any], targets: list[str] | None
+) -> None:
+    adapter = {"rank": 8, "targets": targets}
+    issue = errors(task="lora", model=model, training__sequence_length=128, adapter=adapter)[
+        "adapter_targets_none"
+    ]
+    assert issue.field == "adapter.targets"
+    params = dict(issue.params)
+    assert params["given"] == ", ".join(targets or ("q_proj", "v_proj"))
+    assert params["allowed"]
+
+
 @pytest.mark.parametrize("target", ["query", "key", "value", "dense"])
 def test_bert_answers_to_its_own_names(target: str) -> None:
     asked = {"task": "lora", "model": BERT, "training__sequence_length": 128}
