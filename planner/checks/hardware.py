@@ -12,6 +12,7 @@ from planner.scenario import OwnCard, Scenario
 NEEDS = {
     "bf16": (8, 0),
     "fp8": (8, 9),
+    "mxfp8": (10, 0),
     "nvfp4": (10, 0),
     "sparse24_bf16": (8, 0),
     "sparse24_fp8": (8, 9),
@@ -157,7 +158,7 @@ def _formats(question: Question) -> Iterator[tuple[str, str]]:
         precision = question.training.precision
         yield "training.precision.compute", precision.compute or ""
         if precision.fp8 is not None:
-            yield "training.precision.fp8", "fp8"
+            yield "training.precision.fp8", "mxfp8" if precision.fp8 == "mxfp8" else "fp8"
         if precision.fp4 == "nvfp4":
             yield "training.precision.fp4", "nvfp4"
     else:

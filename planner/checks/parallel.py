@@ -7,6 +7,7 @@ from planner.checks.codes import make
 from planner.checks.question import Question
 from planner.checks.words import divisors, listed
 from planner.issues import Issue
+from planner.memory.megatron_selective import MODULES
 from planner.model.spec import Attention, AttentionKind, MlpKind, ModelSpec
 from planner.placement import expand_devices
 from planner.scenario import Stage
@@ -245,6 +246,16 @@ def check_sharding(question: Question) -> Iterator[Issue]:
         yield make("offload_needs_sharding", field, given=parallel.sharding, allowed="zero1, zero2, zero3")
 
 
+def check_modules(question: Question) -> Iterator[Issue]:
+    """Megatron computes modules of its own names again, and refuses others (`TransformerConfig.__post_init__`)."""
+    if question.resolved.runtime.name != "megatron_lm":
+        return
+    for name in question.training.checkpoint_modules or ():
+        if name not in MODULES:
+            allowed = ", ".join(sorted(MODULES))
+            yield make("module_unknown", "training.checkpoint_modules", given=name, allowed=allowed)
+
+
 def check_copies(question: Question) -> Iterator[Issue]:
     """`nn.DataParallel` copies a whole model from the first card, so nothing else may divide it."""
     parallel = question.parallel
@@ -276,6 +287,7 @@ CHECKS = (
     check_stages,
     check_experts,
     check_sharding,
+    check_modules,
     check_copies,
     check_sequence_split,
 )

@@ -95,6 +95,15 @@ def test_sizes_that_do_not_multiply_to_the_gpu_count() -> None:
             "parallel.offload.parameters",
         ),
         (
+            {
+                "runtime__name": "megatron_lm",
+                "training__checkpointing": "selective_op",
+                "training__checkpoint_modules": ["moe_act", "attention"],
+            },
+            "module_unknown",
+            "training.checkpoint_modules",
+        ),
+        (
             {"task": "serve", "runtime__name": "llama_cpp", "serving__tensor_split": [0, 0]},
             "tensor_split_zero",
             "serving.tensor_split",
