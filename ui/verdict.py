@@ -5,6 +5,7 @@ from typing import Final
 from planner.issues import Issue
 from planner.ledger import Category, Phase
 from planner.plan_types import DevicePlan, Plan, Verdict
+from ui import clips
 from ui.changes import Outcome, what
 from ui.counts import short_count
 from ui.names import card_name, short_model_name
@@ -52,12 +53,15 @@ def headline(plan: Plan, words: Words) -> Safe:
         return words.html(
             "verdict.unknown.runtime", gpu=gpu, needs=needs, usable=usable, **_ports(unsupported, words)
         )
+    if (part := clips.undescribed(plan)) is not None:
+        return clips.headline(plan, part, gpu, words)
     if plan.verdict is Verdict.UNKNOWN:
         usable = gib1(worst.usable_bytes)
         return words.html("verdict.unknown.band", gpu=gpu, needs=gib1(worst.peak_bytes), usable=usable)
     if plan.verdict is Verdict.FITS and plan.serving is not None and plan.model.latents is not None:
         pictures = _ratio(plan.serving.concurrency)
-        return words.html("verdict.fits.pictures", pictures=pictures, gib=gib1(worst.headroom_bytes))
+        key = f"verdict.fits.{clips.sort_of(plan.model.latents)}"
+        return words.html(key, pictures=pictures, gib=gib1(worst.headroom_bytes))
     if plan.verdict is Verdict.FITS and plan.serving is not None:
         served = plan.serving
         return words.html(
@@ -252,7 +256,8 @@ def _size(plan: Plan, words: Words) -> list[str]:
     if asked.serving.max_model_len is not None:
         parts.append(words.html("scenario.context_tokens", n=whole(asked.serving.max_model_len)))
     if asked.workload is not None and asked.workload.concurrency is not None:
-        key = "scenario.concurrency" if plan.model.latents is None else "scenario.pictures"
+        latents = plan.model.latents
+        key = "scenario.concurrency" if latents is None else f"scenario.{clips.sort_of(latents)}"
         parts.append(words.html(key, n=whole(asked.workload.concurrency)))
     if asked.serving.weights is not None:
         parts.append(words.html("scenario.weights", name=_format(asked.serving.weights, words)))
@@ -277,8 +282,10 @@ def _next_move(plan: Plan, found: tuple[Outcome, ...], best: Outcome | None, wor
         return words.html("why.growth") if any(o.change.grows for o in found) else Safe("")
     if plan.verdict is Verdict.UNKNOWN and _unsupported(plan) is not None:
         return words.html("why.another_runtime")
+    if (part := clips.undescribed(plan)) is not None:
+        return words.html(f"why.clip_{part}")
     if best is None:
-        return words.html("why.no_single_change")
+        return Safe("") if plan.verdict is Verdict.UNKNOWN else words.html("why.no_single_change")
     same_job = [o for o in found if not o.change.other_job and o.plan.verdict is Verdict.TIGHT]
     if best.plan.verdict is Verdict.FITS and best.change.other_job and same_job:
         return words.html(
@@ -355,7 +362,7 @@ def _last_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
     served = plan.serving
     if served is not None and plan.model.latents is not None:
         value = words.html("strip.tokens", value=_ratio(served.concurrency))
-        return words.html("strip.pictures"), value, Safe("")
+        return words.html(f"strip.{clips.sort_of(plan.model.latents)}"), value, Safe("")
     if served is not None:
         value = words.html("strip.tokens", value=whole(served.kv_tokens))
         below = words.html("strip.longest", n=whole(served.longest_context_tokens))

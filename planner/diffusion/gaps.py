@@ -14,10 +14,15 @@ PHASES: Final = (Phase.LOAD, Phase.REST, Phase.PREFILL, Phase.FORWARD, Phase.DEC
 
 
 def leaves_out_peak(scenario: Scenario, model: ModelSpec) -> bool:
-    """Whether what is left out may be the peak: a clip's decoder works on every pixel of every frame."""
+    """Whether what is left out may be the peak: a clip's VAE works on every pixel of every frame.
+
+    Its decoder where clips are made, its encoder where a denoiser learns from clips not encoded beforehand.
+    """
     latents = model.latents
-    if scenario.is_training or latents is None or not has_vae(model):
+    if latents is None or not has_vae(model):
         return False
+    if scenario.is_training:
+        return latents.encode_elements_per_pixel is None
     return latents.decode_elements_per_pixel is None
 
 

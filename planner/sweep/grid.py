@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.accuracy.bands import band_row
+from planner.diffusion.gaps import leaves_out_peak
 from planner.estimate import SEVERITY, plan
 from planner.hardware import Tables
 from planner.issues import ScenarioError
 from planner.ledger import Category, Phase
 from planner.moments import all_moments
-from planner.plan_types import Plan
+from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
 from planner.sweep.formula import NotExpressibleError, Powers, Whole
 from planner.sweep.ledgers import DeviceValues, device_values, highest
 from planner.sweep.region import NotAlikeError, StepError, compiled
 from planner.sweep.sums import Sums
+from planner.validation import model_for
 
 AXES: Final[Mapping[str, tuple[str, str]]] = {
     "micro_batch": ("training", "micro_batch"),
@@ -34,6 +36,7 @@ AXES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Sizes a sweep may vary, with their block and field."""
 
+NO_ROOM: Final = SEVERITY.index(Verdict.DOES_NOT_FIT)
 REFUSED: Final = -1
 """In `Sweep.verdicts`: the question has errors at this point."""
 UNKNOWN_BYTES: Final = np.iinfo(np.int64).min
@@ -120,7 +123,8 @@ class _Maker:
         self.rows, self.columns = rows, columns
         self.whole: dict[tuple[int, int], Plan | None] = {}
         found = band_row(scenario, tables)
-        self.band = found[1] if found else None
+        self.at_least = leaves_out_peak(scenario, model_for(scenario, tables))
+        self.band = found[1] if found and not self.at_least else None
         shape = len(rows), len(columns)
         self.peak = np.zeros(shape, np.int64)
         self.headroom = np.full(shape, UNKNOWN_BYTES, np.int64)
@@ -205,7 +209,10 @@ class _Maker:
             where = limits.which == i if len(limits.present) > 1 else True
             self._copy(known[i], place, where)
         for device in devices:
-            np.maximum(self.verdicts[place], device.verdicts, out=self.verdicts[place])
+            verdicts = device.verdicts
+            if self.at_least and device.headroom_bytes is not None:
+                verdicts = np.where(device.headroom_bytes < 0, NO_ROOM, verdicts).astype(np.int8)
+            np.maximum(self.verdicts[place], verdicts, out=self.verdicts[place])
 
     def _copy(
         self, device: DeviceValues, place: tuple[slice, slice], where: NDArray[np.bool_] | bool

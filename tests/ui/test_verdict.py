@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.model.from_row import config_from_row
 from planner.plan_types import Verdict
 from ui import verdict
-from ui.answers import answer
+from ui.answers import answer, tables
 from ui.numbers import small_percent
 from ui.words import words_for
 
@@ -66,3 +67,33 @@ def test_a_model_that_sees_says_that_its_figures_are_for_text() -> None:
 )
 def test_a_small_share_is_told(fraction: float, shown: str) -> None:
     assert small_percent(fraction) == f"{shown}\u00a0%"
+
+
+CLIPS: dict[str, Any] = {"serving": {"max_model_len": 4352}, "workload": {"concurrency": 2}}
+LEARNS: dict[str, Any] = {
+    "task": "lora",
+    "adapter": {"method": "lora", "rank": 16},
+    "training": {"micro_batch": 1, "sequence_length": 4352},
+}
+
+
+@pytest.mark.parametrize(("more", "part"), [(CLIPS, "decode"), (LEARNS, "encode")])
+def test_what_a_clip_leaves_unknown_is_said_in_place_of_a_refusal(more: dict[str, Any], part: str) -> None:
+    runtime = "transformers" if more is CLIPS else "generic"
+    plan = planned(runtime, "genmo/mochi-1-preview", "h200-sxm-141gb", **more)
+    assert plan.verdict is Verdict.UNKNOWN
+    assert f"{part[:-1]}ing takes is not known" in verdict.headline(plan, WORDS)
+    said = verdict.why(plan, (), None, WORDS)
+    assert f"A clip’s {part}r works" in said
+    assert "None of the changes" not in said
+    if more is CLIPS:
+        assert "clips at once: 2" in verdict.scenario_sentence(plan, WORDS)
+
+
+def test_clips_encoded_beforehand_get_a_verdict() -> None:
+    row = tables().pipelines["genmo/mochi-1-preview"]
+    alone = {"model": {"config": dict(config_from_row(row))}}
+    asked = {"version": 1, "hardware": {"devices": [{"gpu": "h200-sxm-141gb"}]}, **LEARNS, **alone}
+    plan = answer(asked).plan
+    assert plan is not None
+    assert plan.verdict is Verdict.FITS

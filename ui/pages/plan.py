@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from planner.issues import Severity
 from planner.plan_types import Plan, ServingAnswer, Verdict
-from ui import parts, tables, verdict
+from ui import clips, parts, tables, verdict
 from ui.changes import Outcome, first_that_fits, outcomes
 from ui.charts import fit_map, gpu_bars, phases, waterfall
 from ui.compare.values import written_text
@@ -186,7 +186,8 @@ def _largest(frame: Frame, plan: Plan) -> None:
     st.html(parts.section(words("largest.title"), words("largest.note")))
     if plan.serving is not None and plan.model.latents is not None:
         many = whole(int(plan.serving.concurrency))
-        st.html(f'<div class="p">{words.html("largest.pictures", pictures=many)}</div>')
+        key = "clips_undecoded" if clips.undescribed(plan) else clips.sort_of(plan.model.latents)
+        st.html(f'<div class="p">{words.html(f"largest.{key}", pictures=many)}</div>')
         return
     if plan.serving is not None:
         served = plan.serving

@@ -90,6 +90,20 @@ def test_published_runs(record: Record) -> None:
     _check(record.scenario, BATCHES, LENGTHS)
 
 
+def test_what_a_plan_leaves_out_of_clips_is_no_fit_in_the_grid_either() -> None:
+    document = {
+        "version": 1,
+        "task": "lora",
+        "model": {"id": "genmo/mochi-1-preview"},
+        "hardware": {"devices": [{"gpu": "h200-sxm-141gb"}]},
+        "training": {"micro_batch": 1, "sequence_length": 4352},
+        "adapter": {"rank": 16},
+    }
+    scenario, issues = parse_scenario(document)
+    assert scenario is not None, issues
+    _check(scenario, (1, 2), (4352, 17408))
+
+
 def test_the_components_add_up_to_the_peak() -> None:
     found = sweep(
         _example(ROOT / "examples" / "llama-3.1-8b-lora-rtx4090.json"),
