@@ -10,10 +10,11 @@ from hardware_db.checkpoint import Checkpoint, CheckpointError, model_document, 
 from hardware_db.checkpoint.tally import tally
 from planner.issues import Issue
 from ui.document import Document, put, put_all
+from ui.inputs.chosen import with_model
 from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
 from ui.numbers import gib2
-from ui.state import edit
+from ui.state import edit, stash
 from ui.words import Safe, Words
 
 STORED: Final = "model.stored"
@@ -73,8 +74,8 @@ def take(text: str) -> Taken | CheckpointError:
 
 
 def _with_model(document: Document, block: dict[str, object]) -> Document:
-    path, value = ("model", block) if "config" in block else (STORED, block["stored"])
-    document = put(document, path, value)
+    described = "config" in block
+    document = with_model(document, block, stash()) if described else put(document, STORED, block["stored"])
     answered = "stored" in block and document.get("task") == "serve"
     return put_all(document, dict.fromkeys(AS_STORED)) if answered else document
 

@@ -9,13 +9,14 @@ from planner.issues import Issue
 from ui.bring import POPOVER_PX
 from ui.catalog import model_labels
 from ui.counts import short_count
-from ui.document import Document, put
+from ui.document import Document
 from ui.inputs import checkpoint
+from ui.inputs.chosen import with_model
 from ui.inputs.config_errors import ISSUES, config_errors
 from ui.inputs.desk import Desk
 from ui.inputs.pictures import draw_beforehand
-from ui.pictures import fitted, pipeline_labels
-from ui.state import bind, edit
+from ui.pictures import pipeline_labels
+from ui.state import bind, edit, stash
 from ui.uploads import MOST_MIB, read_config
 
 OWN_CONFIG: Final = "config"
@@ -89,7 +90,7 @@ def _take(text: str | bytes) -> None:
     st.session_state[ISSUES] = issues
     checkpoint.forget_refusal()
     if config is not None and not issues:
-        edit(lambda document: fitted(put(document, "model", {"config": config})))
+        edit(lambda document: with_model(document, {"config": config}, stash()))
 
 
 def _own_label(desk: Desk) -> str:
@@ -110,4 +111,4 @@ def taken(document: Document, option: Any) -> Document:
     given = str(option or "").strip()[:LONGEST]
     if not given or given == OWN_CONFIG or LABEL.search(given):
         return document
-    return fitted(put(document, "model", {"id": given}))
+    return with_model(document, {"id": given}, stash())

@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from ui.document import Document, get
+from ui.inputs.chosen import settled
 from ui.inputs.desk import Desk
 from ui.pictures import fitted
 from ui.state import bind, stash
@@ -27,4 +28,4 @@ def draw(desk: Desk) -> None:
 
 def _write(document: Document, task: Any) -> Document:
     serves = get(document, "task") == "serve"
-    return fitted(with_task(document, task, stash()), sized=serves != (task == "serve"))
+    return settled(fitted(with_task(document, task, stash()), sized=serves != (task == "serve")))
