@@ -31,6 +31,7 @@ from profiler.findings import fragmentation
 from profiler.job_types import ExitReason
 from profiler.machine import machine_devices
 from profiler.nvml import Nvml
+from profiler.nvml_words import why_no_card
 from profiler.plan_request import predicted_bytes, prepare
 from profiler.report import Report
 from profiler.runner import Job, Runner
@@ -65,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     machine = machine_devices(Nvml())
     if not given.cpu and not machine.devices:
-        print(f"no card: {machine.reason} {machine.detail}", file=sys.stderr)
+        why = why_no_card(machine.reason, machine.detail)
+        print(f"{why} Nothing to check; --cpu runs the twin on the processor.", file=sys.stderr)
         return 2
     device: DeviceKind = "cpu" if given.cpu else "cuda"
     gpu_id = "unknown" if given.cpu else machine.devices[0].gpu_id or "unknown"

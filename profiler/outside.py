@@ -15,6 +15,7 @@ from profiler.hook.wrap import DeviceReader, wrap
 from profiler.host_memory import PROC
 from profiler.live import REPORT_NAME, announce
 from profiler.nvml import DeviceInfo, Nvml, visible_devices
+from profiler.nvml_words import why_no_card
 from profiler.plan_request import predicted_bytes
 from profiler.report import Report
 from profiler.report_file import write_report
@@ -129,7 +130,7 @@ def watch(arguments: argparse.Namespace) -> int:
         return 2
     if not cards and pid is None:
         reading = nvml.devices()
-        _say(f"{arguments.target}: {reading.reason or 'no_device'} {reading.detail}".strip())
+        _say(f"{arguments.target}: {why_no_card(reading.reason, reading.detail)}")
         return 1
     seen = Watch(nvml, cards, pid)
     program = Program(way="watch", name=str(arguments.target)[:300])

@@ -33,7 +33,7 @@ REFUSED_IMPORTS: Final = {
     "format_unknown": "not a config or command line that is known|formats: {allowed}",
     "format_unsure": "hardly a key of it is known, so nothing was taken over|formats: {allowed}",
     "format_scenario": "this is a scenario file; it needs no import",
-    "not_a_mapping": "{given} at the top, where keys with values should be",
+    "not_a_mapping": "no keys with values in it; give a config in JSON or YAML, or a command line",
     "text_too_long": "{given} characters|allowed: {allowed}",
     "too_deep": "nested {given} levels|allowed: {allowed}",
     "too_large": "{given} values|allowed: {allowed}",

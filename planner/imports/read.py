@@ -156,7 +156,7 @@ def _all_options(line: CommandLine) -> dict[str, Any]:
 def _values(text: str) -> Mapping[str, Any]:
     values = _structured(text)
     if not isinstance(values, Mapping):
-        raise ImportRefusedError("not_a_mapping", given=type(values).__name__)
+        raise ImportRefusedError("not_a_mapping")
     return values
 
 

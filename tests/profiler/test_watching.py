@@ -226,7 +226,7 @@ def test_a_process_is_watched_to_its_end_without_any_card(
 def test_no_driver_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "Nvml", lambda: Nvml(FakeNvml(overrides={"nvmlInit": failure(12)})))
     assert command.main(["watch", "gpu:0"]) == 1
-    assert "no_driver" in capsys.readouterr().err
+    assert "gpu:0: There is no NVIDIA driver on this machine." in capsys.readouterr().err
     assert command.main(["watch", "gpu:x"]) == 2
     assert "'gpu:x' given; gpu: and a number" in capsys.readouterr().err
 
