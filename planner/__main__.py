@@ -103,7 +103,8 @@ def _models(options: argparse.Namespace) -> Iterable[str]:
     from hardware_db import load_tables  # noqa: PLC0415
     from planner.cli.catalog import model_table  # noqa: PLC0415
 
-    return model_table(load_tables().models, options.filter)
+    tables = load_tables()
+    return model_table(tables.models, tables.pipelines, options.filter)
 
 
 def _model(options: argparse.Namespace) -> Iterable[str]:

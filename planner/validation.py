@@ -18,7 +18,7 @@ from planner.hardware import Tables
 from planner.issues import Issue, ScenarioError, Severity
 from planner.model import MODEL_TYPES, ModelSpec, UnknownArchitecture, model_from_row
 from planner.model.completed import left_out, model_of
-from planner.model.names import catalog_name, nearest_name
+from planner.model.names import catalog_name, named_in_part, nearest_name
 from planner.model.task_heads import says_head, with_task_head
 from planner.scenario import SCHEMA_VERSION, Scenario
 
@@ -123,7 +123,11 @@ def model_for(scenario: Scenario, tables: Tables) -> ModelSpec:
 def _not_found(model_id: str | None, tables: Tables) -> Issue:
     if model_id is None:
         return make("model_not_given", "model.id", allowed="id, config")
-    near = nearest_name(model_id, tuple(tables.models)) or closest(model_id, tables.pipelines)
+    near = (
+        nearest_name(model_id, tuple(tables.models))
+        or named_in_part(model_id, tuple(tables.pipelines))
+        or closest(model_id, tables.pipelines)
+    )
     return make("model_id_unknown", "model.id", given=model_id[:80], closest=near)
 
 

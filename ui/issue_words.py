@@ -53,6 +53,9 @@ def _params(issue: Issue, words: Words) -> dict[str, str]:
     closest = dict(issue.params).get("closest")
     if isinstance(closest, str) and closest:
         params["suggestion"] = words("issue.suggestion", closest=closest)
+    bound = dict(issue.params).get("lower_bound_params")
+    key = f"issue.{issue.code}_bound"
+    params["bound"] = words(key, params=whole(bound)) if isinstance(bound, int) and words.has(key) else ""
     if isinstance(params.get("allowed"), str):
         named = KINDS.sub(lambda kind: words(f"issue.kind.{kind[0]}"), params["allowed"])
         params["allowed"] = RANGES.sub(lambda ends: f"{whole(int(ends[1]))}–{whole(int(ends[2]))}", named)

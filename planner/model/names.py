@@ -52,6 +52,18 @@ def nearest_name(given: str, known: tuple[str, ...]) -> str | None:
     )
 
 
+def named_in_part(given: str, known: tuple[str, ...]) -> str | None:
+    """The shortest name with every word of the one given, as `stable-diffusion-xl` is one of a longer name.
+
+    Args:
+        given: An id with or without its owner.
+        known: Ids of the catalogue; of names equally long the first counts.
+    """
+    asked = set(_left(given)) if len(given) <= LONGEST else set()
+    found = [name for name in known if asked and asked <= set(_left(name))]
+    return min(found, key=lambda name: len(_left(name)), default=None)
+
+
 def _alike(asked: tuple[str, ...], names: dict[tuple[str, ...], str], cutoff: float) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 

@@ -243,3 +243,19 @@ def test_a_locale_file_holds_text_only() -> None:
 
 def test_a_language_without_a_file_is_english() -> None:
     assert words_for("tlh").language == "en"
+
+
+@pytest.mark.parametrize(("sizes", "said"), [({}, False), ({"hidden_size": 1024, "vocab_size": 50000}, True)])
+def test_what_a_config_of_an_unknown_class_holds_is_said_only_where_it_is_known(
+    sizes: dict[str, int], said: bool
+) -> None:
+    asked = {
+        "version": 1,
+        "task": "full",
+        "model": {"config": {"model_type": "next_year", **sizes}},
+        "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]},
+    }
+    text = issue_text(answer(asked).errors[0], words_for("en"))
+    assert text.startswith("Model type 'next_year' is not modelled, so nothing is guessed.")
+    assert ("Its embedding alone has 51,200,000 parameters." in text) is said
+    assert "embedding" not in text or said

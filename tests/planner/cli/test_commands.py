@@ -101,6 +101,9 @@ def test_schema_models_gpus_and_link(said: Any) -> None:
     assert code == 0
     assert "meta-llama/Llama-3.1-8B" in out
     assert "Qwen" not in out
+    code, out, _ = said("models", "mochi")
+    assert code == 0
+    assert "genmo/mochi-1-preview  diffusion" in out
     code, out, _ = said("gpus", "RTX 4090")
     assert code == 0
     assert "rtx-4090-24gb" in out

@@ -26,6 +26,20 @@ def test_an_unknown_id_names_the_closest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("stable-diffusion-xl", "stabilityai/stable-diffusion-xl-base-1.0"),
+        ("runwayml/stable-diffusion-v1-5", "stable-diffusion-v1-5"),
+        ("stable-diffusion-3", "stabilityai/stable-diffusion-3-medium"),
+    ],
+)
+def test_a_pipeline_is_meant_by_part_of_its_name(given: str, meant: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        model_for(Scenario.model_validate(document(model={"id": given})), TABLES)
+    assert dict(caught.value.issues[0].params)["closest"] == meant
+
+
+@pytest.mark.parametrize(
     ("change", "code", "field"),
     [
         ({"model_type": "lama"}, "model_type_unknown", "model.config.model_type"),
