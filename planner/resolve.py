@@ -4,6 +4,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from planner.model.native_size import native_tokens
+from planner.model.own_tokens import length_left_out, own_tokens
 from planner.model.spec import ModelSpec
 from planner.runtimes import profile_for
 from planner.runtimes.profile import Value
@@ -18,13 +20,39 @@ def resolve(scenario: Scenario, model: ModelSpec) -> tuple[Scenario, tuple[tuple
     """The scenario with every default of its runtime filled in, and the (field, value) pairs that were.
 
     Only fields that are None, or of `BY_RUNTIME` and not given, are filled; a block that is absent altogether (such as
-    `adapter`) stays absent.
+    `adapter`) stays absent. Of a length that the model has by itself, see `of_model`.
     Stages laid out by hand say how many there are, how wide, and in how many copies.
     """
     scenario = apply(scenario, of_stages(scenario))
     defaults = profile_for(scenario.runtime.name).defaults(scenario, model)
     filled = {path: value for path, value in defaults.items() if _is_absent(scenario, path)}
-    return apply(scenario, filled), tuple((path, str(value)) for path, value in filled.items())
+    filled |= of_model(scenario, model)
+    kept = _kept_to(scenario, model)
+    return apply(scenario, filled | kept), tuple((path, str(value)) for path, value in filled.items())
+
+
+def of_model(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
+    """Lengths that the question leaves out and the model has: a denoiser's picture, tokens that are a model's own."""
+    training, own = scenario.training, own_tokens(model)
+    length = native_tokens(model.latents) if model.latents else length_left_out(model)
+    if not scenario.is_training:
+        absent = model.latents is not None and scenario.serving.max_model_len is None
+        return {"serving.max_model_len": length} if absent and length else {}
+    found: dict[str, Value] = {}
+    if length and "sequence_length" not in training.model_fields_set:
+        found["training.sequence_length"] = length
+    if own is not None and own.decoder and training.decoder_sequence_length is None:
+        found["training.decoder_sequence_length"] = own.decoder
+    return found
+
+
+def _kept_to(scenario: Scenario, model: ModelSpec) -> dict[str, Value]:
+    """The model's own number of tokens in place of another; one that is refused stays as it is."""
+    own, given = own_tokens(model), scenario.training
+    if own is None or not scenario.is_training or "sequence_length" not in given.model_fields_set:
+        return {}
+    refused = own.ends and given.sequence_length > own.sequence
+    return {} if refused else {"training.sequence_length": own.sequence}
 
 
 def of_stages(scenario: Scenario) -> dict[str, Value]:

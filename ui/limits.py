@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from planner.estimate import SEVERITY
 from planner.memory.serving_demand import workload_tokens
+from planner.model.own_tokens import own_tokens
 from planner.placement_llama_cpp import LLAMA_FAMILY
 from planner.plan_types import Plan, Verdict
 from planner.scenario import Scenario
@@ -45,7 +46,8 @@ def largest_sequence(document: Document, plan: Plan) -> int:
     """Longest sequence up to which everything fits at this micro-batch, in steps of 128 tokens.
 
     Returns:
-        Tokens, never beyond the model's own limit; 0 where even the shortest that holds the pictures does not fit.
+        Tokens, never beyond the model's own limit, or the number it has whatever is asked; 0 where even the shortest
+        that holds the pictures does not fit.
     """
     return _largest_sequence(_Question(canonical(document), plan))
 
@@ -53,6 +55,10 @@ def largest_sequence(document: Document, plan: Plan) -> int:
 @lru_cache(maxsize=REMEMBERED)
 def _largest_sequence(question: _Question) -> int:
     plan = question.plan
+    own = own_tokens(plan.model)
+    if own is not None:
+        found = _training(plan, (plan.resolved.training.micro_batch,), (own.sequence,))
+        return own.sequence * _leading(_fits(found, plan)[0])
     most = min(plan.model.max_position_embeddings or LONGEST_SEQUENCE, LONGEST_SEQUENCE)
     lengths = _lengths(_picture_tokens(plan), most)
     if not lengths:
@@ -108,7 +114,9 @@ def _fit_grid(question: _Question) -> FitGrid | None:
     if plan.resolved.is_training:
         tokens, size = plan.resolved.training.sequence_length, plan.resolved.training.micro_batch
         limit = plan.model.max_position_embeddings
-        columns, rows = token_steps(tokens, max(limit, tokens) if limit else None), size_steps(size)
+        fixed = own_tokens(plan.model) is not None
+        columns = (tokens,) if fixed else token_steps(tokens, max(limit, tokens) if limit else None)
+        rows = size_steps(size)
         current = (rows.index(size), columns.index(tokens))
         found = _training(plan, rows, columns)
         cells = tuple(tuple(_cell(found, i, j) for j in range(len(columns))) for i in range(len(rows)))

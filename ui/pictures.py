@@ -2,13 +2,13 @@
 
 import json
 from functools import cache, lru_cache
-from math import isqrt
 from typing import Final
 
 from planner.document import get, put
 from planner.memory.adapters import DENOISER_TARGETS
 from planner.model import UnknownArchitecture, model_from_config, model_from_row
 from planner.model.diffusion_parts import CLASS_TYPES
+from planner.model.native_size import native_tokens
 from planner.model.spec import Latents
 from ui.answers import tables
 from ui.counts import short_count
@@ -22,8 +22,6 @@ UNDIVIDED: Final = frozenset({"data", "data_parallel", "bucket_mb", "sharding", 
 """Of parallelism, what leaves every layer whole on each card."""
 CLASS: Final = "_class_name"
 TYPES: Final = frozenset(CLASS_TYPES.values())
-FIRST_SIDE: Final = 64 * 16
-"""Pixels; what most of these models were made for."""
 
 
 @cache
@@ -95,7 +93,7 @@ def fitted(document: Document, *, sized: bool = True) -> Document:
         document = put(document, f"training.{name}", None)
     if get(document, "adapter") and not _has_targets(document):
         document = put(document, "adapter.targets", TARGETS)
-    return put(document, size_path(document), tokens_of(latents, FIRST_SIDE)) if sized else document
+    return put(document, size_path(document), native_tokens(latents)) if sized else document
 
 
 def _has_targets(document: Document) -> bool:
@@ -106,13 +104,3 @@ def _has_targets(document: Document) -> bool:
 def size_path(document: Document) -> str:
     """The field that holds the tokens of a picture."""
     return "serving.max_model_len" if get(document, "task") == "serve" else "training.sequence_length"
-
-
-def tokens_of(latents: Latents, side: int) -> int:
-    """Tokens of a square picture, those of the text included where they are part of the sequence."""
-    return max(1, side // latents.pixels_per_token) ** 2 + (latents.text_tokens if latents.joint else 0)
-
-
-def side_of(latents: Latents, tokens: int) -> int:
-    """Pixels along a side of the square picture that a sequence stands for."""
-    return isqrt(max(1, tokens - latents.text_in_sequence(tokens))) * latents.pixels_per_token

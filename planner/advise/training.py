@@ -6,6 +6,7 @@ from typing import Any, Final
 from planner.advise.change import Change, change
 from planner.advise.division import other_divisions
 from planner.document import Document
+from planner.model.own_tokens import own_tokens
 from planner.placement import data_degree, stage_layers
 from planner.plan_types import Plan
 from planner.scenario import Scenario
@@ -25,11 +26,13 @@ def training_changes(document: Document, plan: Plan) -> Iterator[Change]:
         plan: Its answer.
     """
     asked = plan.resolved
-    yield from _longer_or_larger(document, asked, plan.model.max_position_embeddings)
+    own = own_tokens(plan.model)
+    longest = plan.model.max_position_embeddings if own is None else own.sequence
+    yield from _longer_or_larger(document, asked, longest)
     yield from _less_work(document, asked)
     yield from _moved_layer(document, plan)
     yield from _same_step(document, asked)
-    yield from _smaller_step(document, asked)
+    yield from _smaller_step(document, asked, fixed=own is not None)
     yield from other_divisions(document, plan)
     yield from _off_the_card(document, asked)
     yield from _adapters(document, asked)
@@ -72,14 +75,14 @@ def _same_step(document: Document, asked: Scenario) -> Iterator[Change]:
         yield change(document, "checkpointing", {"training.checkpointing": "full"})
 
 
-def _smaller_step(document: Document, asked: Scenario) -> Iterator[Change]:
+def _smaller_step(document: Document, asked: Scenario, *, fixed: bool) -> Iterator[Change]:
     training = asked.training
     if training.micro_batch > 1:
         half = training.micro_batch // 2
         steps = -(-training.micro_batch * training.gradient_accumulation // half)
         halved = {"training.micro_batch": half, "training.gradient_accumulation": steps}
         yield change(document, "half_micro_batch", halved, size=half, steps=steps)
-    if training.sequence_length >= 2 * SHORTEST_SEQUENCE:
+    if training.sequence_length >= 2 * SHORTEST_SEQUENCE and not fixed:
         half = training.sequence_length // 2
         yield change(document, "half_sequence", {"training.sequence_length": half}, size=half)
 

@@ -9,6 +9,7 @@ from planner.checks.question import Question
 from planner.checks.words import closest, listed
 from planner.issues import Issue
 from planner.memory.adapters import EMBEDDING_NAMES, HEAD_NAMES, acts_on_any, roles_of
+from planner.model.own_tokens import OwnTokens, own_tokens
 from planner.model.spec import ModelSpec, Structure
 
 TRAINERS: Final = ("hf_trainer", "torchtune", "torchtitan", "litgpt", "megatron_lm", "deepspeed", "unsloth")
@@ -143,7 +144,10 @@ def check_step(question: Question) -> Iterator[Issue]:
 
 def check_lengths(question: Question) -> Iterator[Issue]:
     """Sequences longer than the model names, and requests longer than the context."""
-    longest = question.model.max_position_embeddings
+    longest, own = question.model.max_position_embeddings, own_tokens(question.model)
+    if question.trains and own is not None:
+        yield from _own_lengths(question, own)
+        return
     for field, given in _lengths(question):
         if longest is not None and given > longest:
             ends = _ends_at_positions(question.model)
@@ -161,6 +165,20 @@ def check_lengths(question: Question) -> Iterator[Issue]:
         yield make(
             "shared_prefix_beyond_prompt", "workload.shared_prefix_tokens", given=prefix, allowed=prompt
         )
+
+
+def _own_lengths(question: Question, own: OwnTokens) -> Iterator[Issue]:
+    """Another number of tokens than the model's own: refused where it has no positions for them, else left aside."""
+    field, training = "training.sequence_length", question.asked.training
+    given = training.sequence_length if question.given(field) else own.sequence
+    if own.ends and given > own.sequence:
+        yield make("sequence_beyond_positions", field, given=given, allowed=own.sequence)
+    elif given != own.sequence:
+        yield make("no_effect", field, because="own_number_of_tokens")
+    decoder = training.decoder_sequence_length
+    if own.decoder is not None and decoder is not None and decoder > own.decoder:
+        field = "training.decoder_sequence_length"
+        yield make("sequence_beyond_positions", field, given=decoder, allowed=own.decoder)
 
 
 def _ends_at_positions(model: ModelSpec) -> bool:

@@ -1,12 +1,19 @@
 """A plan as text for a terminal: plain columns, GiB with one decimal."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from planner.cli import words
+from planner.diffusion.gaps import leaves_out_peak
 from planner.issues import Severity
 from planner.ledger import Category
-from planner.plan_types import DevicePlan, Plan, ServingAnswer
+from planner.model.native_size import side_of
+from planner.plan_types import DevicePlan, Plan, ServingAnswer, Verdict
 from planner.units import gib
+
+SIZES = ("training.sequence_length", "serving.max_model_len")
+
+NO_BAND: Final = "No band: what is not counted may be the peak."
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> list[str]:
@@ -35,9 +42,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from _groups(plan)
     if plan.serving is not None:
         yield ""
-        yield from _serving(plan.serving, pictures=plan.model.latents is not None)
+        yield from _serving(plan.serving, _made(plan))
     yield ""
-    yield _band(plan.worst)
+    yield NO_BAND if leaves_out_peak(plan.resolved, plan.model) else _band(plan.worst)
     if plan.host.memory_bytes or plan.host.nvme_bytes:
         where = "the same memory on the host's side" if plan.host.unified else "host memory"
         disk = f", {gib_text(plan.host.nvme_bytes)} GiB of NVMe" if plan.host.nvme_bytes else ""
@@ -60,6 +67,8 @@ def _verdict(plan: Plan) -> str:
         return f"{words.VERDICTS[plan.verdict]}: {need} GiB {phase}; how much it has is not known."
     room = worst.usable_bytes - worst.peak_bytes
     rest = f"{gib_text(room)} GiB to spare" if room >= 0 else f"{gib_text(-room)} GiB short"
+    if plan.verdict is Verdict.UNKNOWN and leaves_out_peak(plan.resolved, plan.model):
+        rest += f", {'en' if plan.resolved.is_training else 'de'}coding clips not counted"
     return f"{words.VERDICTS[plan.verdict]}: {need} of {gib_text(worst.usable_bytes)} GiB {phase}, {rest}."
 
 
@@ -108,9 +117,18 @@ def _parts(device: DevicePlan) -> dict[Category, int]:
     return device.ledger.by_category(device.peak_phase)
 
 
-def _serving(answer: ServingAnswer, *, pictures: bool) -> Iterator[str]:
-    if pictures:
-        yield f"Room for {answer.concurrency:.1f} pictures at once."
+def _made(plan: Plan) -> str:
+    """What a pipeline makes, in words; empty for servers of text."""
+    latents = plan.model.latents
+    if latents is None:
+        return ""
+    undecoded = ", as far as decoding them leaves it" if leaves_out_peak(plan.resolved, plan.model) else ""
+    return f"{'clips' if latents.frames_per_token > 1 else 'pictures'} at once{undecoded}"
+
+
+def _serving(answer: ServingAnswer, made: str) -> Iterator[str]:
+    if made:
+        yield f"Room for {answer.concurrency:.1f} {made}."
         return
     yield (
         f"Server: {answer.kv_tokens:,} tokens in {gib_text(answer.kv_pool_bytes)} GiB of KV cache a device "
@@ -137,4 +155,15 @@ def _remarks(plan: Plan) -> Iterator[str]:
         chosen = [issue for issue in plan.issues if issue.severity is severity]
         yield from (words.line(issue) for issue in chosen)
     if plan.defaults:
-        yield "Filled in by the runtime: " + ", ".join(f"{path} = {value}" for path, value in plan.defaults)
+        filled = (f"{path} = {value}{_size(plan, path, value)}" for path, value in plan.defaults)
+        yield "Filled in by the runtime: " + ", ".join(filled)
+
+
+def _size(plan: Plan, path: str, value: str) -> str:
+    """What a denoiser's sequence stands for, in pixels; empty for all other fields."""
+    latents = plan.model.latents
+    if latents is None or path not in SIZES:
+        return ""
+    side, frames = side_of(latents, int(value)), latents.frames_per_token
+    what = "a picture" if frames == 1 else f"a clip of {frames} frames"
+    return f" ({what} of {side} x {side})"

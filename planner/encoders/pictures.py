@@ -10,8 +10,9 @@ from typing import Final
 from planner.encoders.attention import Attends, attend
 from planner.encoders.loop import Loop, closed
 from planner.encoders.operations import WIDE
-from planner.encoders.sizes import config_of, nested, number
+from planner.encoders.sizes import config_of
 from planner.encoders.tape import Tape
+from planner.model.own_tokens import nested, number
 from planner.model.spec import ModelSpec
 
 TANH: Final = "gelu_pytorch_tanh"

@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from planner.memory.adapters import adapter_rank
+from planner.model.own_tokens import TEXTS, nested, number, patches
 from planner.model.spec import ModelSpec
 from planner.model.task_heads import labels_of
 from planner.training.setup import Setup
@@ -15,17 +16,13 @@ EFFICIENT: Final = 32
 """The memory-efficient kernel rounds rows up to this."""
 FLASH: Final = 128
 HEAD: Final = 32
-SOURCES: Final = 1_500
-TARGETS: Final = 448
-"""`WhisperConfig.max_source_positions` and `max_target_positions`."""
 CHANNELS: Final = 3
-TEXTS: Final = 77
 
 
 def numbers_of(model: ModelSpec, setup: Setup) -> dict[str, int]:
     """Every symbol's number for a step of the model."""
     config, b, layer = config_of(model), setup.batch, model.layers[0]
-    s, u = positions_of(model, setup, config), _targets(model, setup, config)
+    s, u = setup.sequence, setup.target_tokens // b
     numbers = {
         "b": b,
         "s": s,
@@ -68,41 +65,6 @@ def config_of(model: ModelSpec) -> dict[str, object]:
     return {key: json.loads(value) for key, value in model.config}
 
 
-def nested(config: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """A config within a config."""
-    found = config.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def number(config: Mapping[str, object], key: str, default: int = 0) -> int:
-    """A whole number of a config."""
-    found = config.get(key)
-    return found if type(found) is int else default
-
-
-def positions_of(model: ModelSpec, setup: Setup, config: Mapping[str, object]) -> int:
-    """Positions of a sequence: those of a picture or of half a minute of sound are what they are."""
-    if model.model_type == "whisper":
-        return number(config, "max_source_positions", SOURCES)
-    pictures = nested(config, "vision_config") or config
-    if "image_size" in pictures and "patch_size" in pictures:
-        return _patches(pictures) + (model.model_type != "siglip")
-    return setup.sequence
-
-
-def _patches(config: Mapping[str, object]) -> int:
-    return (number(config, "image_size") // max(1, number(config, "patch_size"))) ** 2
-
-
-def _targets(model: ModelSpec, setup: Setup, config: Mapping[str, object]) -> int:
-    asked = setup.target_tokens // setup.batch
-    return (
-        min(asked, number(config, "max_target_positions", TARGETS))
-        if model.model_type == "whisper"
-        else asked
-    )
-
-
 def _of_pictures(config: Mapping[str, object], b: int) -> dict[str, int]:
     pictures, texts = nested(config, "vision_config") or config, nested(config, "text_config")
     if "image_size" not in pictures or "patch_size" not in pictures:
@@ -110,7 +72,7 @@ def _of_pictures(config: Mapping[str, object], b: int) -> dict[str, int]:
     channels, side = number(pictures, "num_channels", CHANNELS), number(pictures, "image_size")
     found = {
         "c": b * channels * side**2,
-        "p": b * _patches(pictures),
+        "p": b * patches(pictures),
         "a": channels * number(pictures, "patch_size") ** 2,
     }
     if not texts:

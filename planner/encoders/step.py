@@ -8,7 +8,7 @@ from planner.encoders.modern import write_modernbert
 from planner.encoders.operations import WIDE, Runs
 from planner.encoders.pictures import write_clip, write_siglip, write_vit
 from planner.encoders.replay import Fullest, Moment, Replay
-from planner.encoders.sizes import TARGETS, config_of, elements, number, numbers_of
+from planner.encoders.sizes import config_of, elements, numbers_of
 from planner.encoders.speech import write_whisper
 from planner.encoders.t5 import write_t5
 from planner.encoders.tape import Tape
@@ -18,6 +18,7 @@ from planner.ledger import Entry, Phase
 from planner.memory.adapters import adapter_rank, layer_sites
 from planner.memory.formats import QUANTIZED
 from planner.memory.terms import item, text, whole
+from planner.model.own_tokens import TARGETS, number
 from planner.model.spec import ModelSpec, Structure
 from planner.model.task_heads import TRANSFORM, labels_of
 from planner.scenario import Adapter, Parallel, Training

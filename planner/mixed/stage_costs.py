@@ -192,7 +192,7 @@ class StageCosts:
         whole = Place(kind=0, width=width, after=0, start=0, end=model.num_layers, is_first=True)
         setup = setup_for(self._share(whole, 1), self.base, model)
         causal, passes = fl.is_causal(model), passes_of(setup)
-        length = setup.training.sequence_length
+        length = setup.length
         each: dict[int, float] = {}
         for layer, _ in model.distinct_layers():
             load = fl.layer_load(layer, model.hidden_size)

@@ -19,6 +19,7 @@ from planner.model.diffusion_parts import (
     times,
 )
 from planner.model.fields import HEADS, LAYERS, Fields
+from planner.model.native_size import native_side_px
 from planner.model.spec import Block, Latents, Layer, MlpKind, ModelSpec, Part, Split
 
 TIME_CHANNELS: Final = 256
@@ -121,6 +122,7 @@ def _image(
         passes=passes,
         decode_elements_per_pixel=decode,
         encode_elements_per_pixel=encode,
+        native_side_px=native_side_px(f),
     )
 
 

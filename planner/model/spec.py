@@ -281,6 +281,7 @@ class Latents:
         decode_elements_per_pixel: Most elements per pixel while a picture is decoded; None where that is not described.
         encode_elements_per_pixel: The same while one is encoded.
         wide_vae: The VAE works in fp32 where the rest is fp16, and while the denoiser is trained (`force_upcast`).
+        native_side_px: Side of the pictures that the model was made for.
     """
 
     pixels_per_token: int
@@ -293,6 +294,7 @@ class Latents:
     decode_elements_per_pixel: int | None = None
     encode_elements_per_pixel: int | None = None
     wide_vae: bool = False
+    native_side_px: int = 8 * 128
 
     def text_in_sequence(self, sequence: int) -> int:
         """Tokens of the text in a sequence: all of them, but no more than half of it."""

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from planner.model.decoder import grouped
 from planner.model.diffusion_parts import Row, block, layer, merged
 from planner.model.fields import HEADS, Fields
+from planner.model.native_size import native_side_px
 from planner.model.spec import (
     Attention,
     AttentionKind,
@@ -92,6 +93,7 @@ def unet(f: Fields) -> ModelSpec:
             decode_elements_per_pixel=3 * 256,
             encode_elements_per_pixel=5 * 128,
             wide_vae=f.has("addition_embed_type"),
+            native_side_px=native_side_px(f),
         ),
         unet=shape,
     )

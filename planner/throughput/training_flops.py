@@ -7,7 +7,8 @@ from typing import Final
 from planner.hardware import Gpu
 from planner.memory.megatron_selective import CORE, modules_again, weights_again
 from planner.model.distinct import distinct
-from planner.model.spec import ModelSpec
+from planner.model.own_tokens import PAIRS
+from planner.model.spec import Layer, ModelSpec
 from planner.placement import Share
 from planner.throughput import flops as fl
 from planner.throughput.stage_load import Passes, StageLoad
@@ -118,15 +119,18 @@ def stage_load(
     e = setup.compute_bytes
     causal, is_low = fl.is_causal(model) and not scores, low_format(setup) is not None
     modules = modules_again(setup) if again else frozenset[str]()
-    for layer, count in distinct((*share.layers, *share.encoder_layers)):
+    for layer, count, of_source in _layers_of(share, model):
         load, part = loads[id(layer)], fl.token_share(layer)
-        tokens = setup.tokens * part
+        in_batch, length = _tokens_seen(setup, of_source=of_source)
+        tokens = in_batch * part
         dense_again, experts_again = weights_again(layer, modules) if modules else (0.0, 0.0)
         visited = load.expert_weights * passes.dense + experts_again
         products = fl.matrix_flops(tokens, load.weights * passes.dense + dense_again + visited) / t * count
         low, full = (low + products, full) if is_low else (low, full + products)
         experts += fl.matrix_flops(tokens, visited) / t * count
-        seen = fl.layer_seen_keys(layer, setup.training.sequence_length * part, causal=causal)
+        seen = fl.layer_seen_keys(
+            layer, length * part, causal=causal and not _sees_all(model, of_source=of_source)
+        )
         attention += (
             (
                 fl.attention_flops(tokens, seen, load.score_width) * passes.attention
@@ -141,10 +145,16 @@ def stage_load(
             operands * passes.dense + tokens * load.stream * e / _stream_ranks(setup, t) * passes.stream
         )
         if scores:
-            moved += count * part**2 * _score_bytes(setup, layer.attention.num_heads / t, passes.attention)
+            moved += (
+                count
+                * part**2
+                * _score_bytes(in_batch, length, setup, layer.attention.num_heads / t, passes.attention)
+            )
         moved += count * _dequantized(setup, load.weights / t) * passes.visits
     moved += _head_bytes(share, setup, model)
     full += _head_flops(share, setup, model)
+    if share.holds_embedding:
+        full += _text_flops(setup, model) * passes.dense / t
     if setup.adapter is not None:
         full += fl.matrix_flops(setup.tokens * mean_share(model), trained) * PRODUCTS
     layers = len(share.layers) + len(share.encoder_layers)
@@ -154,13 +164,43 @@ def stage_load(
     return text if pictures is None else text + pictures
 
 
-def _score_bytes(setup: Setup, heads: float, attention_passes: float) -> float:
+def _layers_of(share: Share, model: ModelSpec) -> list[tuple[Layer, int, bool]]:
+    """Distinct layers of a card with their number, and whether they read the source: all but those of a decoder."""
+    decodes = bool(model.encoder_layers)
+    return [
+        *((layer, count, not decodes) for layer, count in distinct(share.layers)),
+        *((layer, count, True) for layer, count in distinct(share.encoder_layers)),
+    ]
+
+
+def _tokens_seen(setup: Setup, *, of_source: bool) -> tuple[int, int]:
+    """Tokens of a micro-batch on this card, and of a whole sequence, that a layer sees."""
+    return (setup.tokens, setup.length) if of_source else (setup.target_tokens, setup.target_length)
+
+
+def _sees_all(model: ModelSpec, *, of_source: bool) -> bool:
+    """Whether tokens of a layer see those after them although the model's others don't: an encoder before a decoder."""
+    return of_source and bool(model.encoder_layers)
+
+
+def _text_weights(model: ModelSpec) -> int:
+    """Matrices of a text tower beside the layers (CLIP, SigLIP); its attention to so few tokens is left out."""
+    blocks = model.blocks if model.model_type in PAIRS else ()
+    return sum(linear.weight_params for block in blocks for linear in block.linears)
+
+
+def _text_flops(setup: Setup, model: ModelSpec) -> float:
+    """Operations of a text tower for one product of each matrix."""
+    return fl.matrix_flops(setup.batch * setup.training.sequence_length, _text_weights(model))
+
+
+def _score_bytes(tokens: int, length: int, setup: Setup, heads: float, attention_passes: float) -> float:
     """Scores written and read by eager attention: about five times forward, twice that backward.
 
     The product is written; scale, mask and softmax read and write; the values' product reads.
     """
     reads = 5 * (attention_passes - 0.5)
-    return setup.tokens * setup.training.sequence_length * heads * setup.compute_bytes * reads
+    return tokens * length * heads * setup.compute_bytes * reads
 
 
 def _stream_ranks(setup: Setup, tensor: int) -> int:
@@ -203,19 +243,28 @@ def mean_share(model: ModelSpec) -> float:
 
 
 def token_flops(setup: Setup, model: ModelSpec, loads: Mapping[int, fl.LayerLoad]) -> float:
-    """Operations that one token of the whole model needs, without any that are done again.
+    """Operations that one token of a sequence needs of the whole model, without any that are done again.
 
     A frozen base needs no gradients of its weights: two products for three (LoRA, arXiv 2106.09685, section 4).
     """
     products = PRODUCTS if setup.adapter is None else PRODUCTS - 1
     causal, total = fl.is_causal(model), 0.0
+    sequence, decodes = setup.training.sequence_length, bool(model.encoder_layers)
+    sources = {id(layer) for layer in model.encoder_layers}
     for layer, count in model.distinct_layers():
-        load, part = loads[id(layer)], fl.token_share(layer)
-        seen = fl.layer_seen_keys(layer, setup.training.sequence_length * part, causal=causal)
+        of_source = not decodes or id(layer) in sources
+        length = setup.length if of_source else setup.target_length
+        load, part = loads[id(layer)], fl.token_share(layer) * length / sequence
+        seen = fl.layer_seen_keys(
+            layer,
+            length * fl.token_share(layer),
+            causal=causal and not _sees_all(model, of_source=of_source),
+        )
         total += count * (
             products * (fl.matrix_flops(part, load.weights + load.expert_weights) + load.state_flops)
             + PRODUCTS * fl.attention_flops(part, seen, float(load.score_width))
         )
     if model.head is not None:
-        total += products * fl.matrix_flops(1.0, float(model.head.weight_params))
-    return total
+        rows = setup.target_length / sequence if decodes else 1.0
+        total += products * fl.matrix_flops(rows, float(model.head.weight_params))
+    return total + products * fl.matrix_flops(1.0, float(_text_weights(model)))

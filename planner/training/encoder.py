@@ -7,14 +7,13 @@ from typing import Final
 
 from planner.ledger import Entry
 from planner.memory.inventory import Tensor
+from planner.model.own_tokens import SOURCES
 from planner.model.spec import ModelSpec, Structure
 from planner.model.task_heads import CLASSIFIER
 from planner.moments import fullest
 from planner.scenario import Adapter, Parallel, Training
 from planner.training.step import Step
 
-SOURCES: Final = 1_500
-"""`WhisperConfig.max_source_positions`."""
 HEAD_APART: Final = frozenset({"modernbert"})
 """Classes whose classifier is a matrix of its own, beside a head with another matrix and a norm."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.lazy import lazy, once
 from planner.memory.formats import GPTQ_GROUP, QUANTIZED, dtype_bytes
 from planner.memory.inventory import MEGATRON_VOCAB_MULTIPLE, Division
+from planner.model.own_tokens import own_tokens
 from planner.model.spec import ModelSpec, Structure
 from planner.placement import Share
 from planner.scenario import Adapter, Alignment, Optimizer, Parallel, Scenario, Training
@@ -45,6 +46,8 @@ class Setup:
         parallel: The parallel block as resolved.
         adapter: The adapter, None for full training.
         batch: Sequences of a micro-batch.
+        length: Tokens of a whole sequence, as the layers see it (of the picture, where a text is beside it).
+        target_length: The same of the decoder of an encoder-decoder; else `length`.
         sequence: Tokens of a sequence on this device (context parallelism divides it).
         tokens: `batch` times `sequence`.
         target_tokens: Decoder tokens of an encoder-decoder; else `tokens`.
@@ -84,6 +87,8 @@ class Setup:
     parallel: Parallel
     adapter: Adapter | None
     batch: int
+    length: int
+    target_length: int
     sequence: int
     tokens: int
     target_tokens: int
@@ -183,8 +188,8 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
     train = dtype_bytes(adapter.dtype, param) if adapter and not cast else param
     gradient = dtype_bytes(precision.gradients, train)
     master = MASTER_BYTES if cast else dtype_bytes(precision.master, 0)
-    sequence = -(-training.sequence_length // share.context)
-    target = -(-(training.decoder_sequence_length or training.sequence_length) // share.context)
+    length, target_length = _lengths(training, model)
+    sequence, target = -(-length // share.context), -(-target_length // share.context)
     zero = _zero_stage(parallel)
     replicated = adapter is not None and "lora_attention" in (training.kernels or ()) and zero >= 3
     trained = 1 if replicated else share.shard
@@ -202,6 +207,8 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         parallel=parallel,
         adapter=adapter,
         batch=batch,
+        length=length,
+        target_length=target_length,
         sequence=sequence,
         tokens=batch * sequence,
         target_tokens=batch * target,
@@ -236,6 +243,13 @@ def setup_for(share: Share, scenario: Scenario, model: ModelSpec) -> Setup:
         and _caches(model),
         checkpointed=checkpointed,
     )
+
+
+def _lengths(training: Training, model: ModelSpec) -> tuple[int, int]:
+    """Tokens of a whole sequence that the layers see, and those of a decoder."""
+    own = own_tokens(model)
+    length = training.sequence_length if own is None else own.layers
+    return length, training.decoder_sequence_length or (own and own.decoder) or length
 
 
 def _compiles_loss(scenario: Scenario, model: ModelSpec, version: tuple[int, ...]) -> bool:

@@ -26,6 +26,8 @@ QWEN = "Qwen/Qwen3-8B"
 SEES = "Qwen/Qwen3-VL-8B-Instruct"
 BERT = "google-bert/bert-base-uncased"
 WHISPER = "openai/whisper-large-v3"
+VIT = "google/vit-base-patch16-224"
+CLIP = "openai/clip-vit-base-patch32"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
 IMAGES = {"images": 2, "image_pixels": 768 * 768, "tower": "frozen"}
 
@@ -92,6 +94,17 @@ def test_the_way_back_leads_to_the_question_it_began_with(between: tuple[str, ..
     found = chain(asked(), *between, QWEN)
     kept = put(found, "adapter.targets", None) if DEEPSEEK in between else found
     assert kept == (put(asked(), "adapter.targets", None) if DEEPSEEK in between else asked())
+
+
+@pytest.mark.parametrize(("model_id", "tokens"), [(VIT, 197), (CLIP, 77), (WHISPER, 1500)])
+def test_a_model_with_its_own_number_of_tokens_shows_what_is_planned(model_id: str, tokens: int) -> None:
+    document = put({**asked(), "task": "full"}, "adapter", None)
+    document = put(document, "parallel", None)
+    aside: dict[str, Any] = {}
+    there = with_model(document, {"id": model_id}, aside)
+    assert get(there, "training.sequence_length") == tokens
+    assert not [issue for issue in answer(there).issues if issue.field == "training.sequence_length"]
+    assert with_model(there, {"id": QWEN}, aside) == document
 
 
 def test_what_was_changed_meanwhile_stays_and_other_hardware_is_not_divided_as_the_old() -> None:

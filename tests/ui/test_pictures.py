@@ -3,6 +3,7 @@
 import pytest
 
 from planner.document import get, put
+from planner.model.native_size import side_of, tokens_of
 from planner.plan_types import Verdict
 from ui.answers import answer
 from ui.document import Document
@@ -14,8 +15,6 @@ from ui.pictures import (
     latents_of,
     latents_of_id,
     pipeline_labels,
-    side_of,
-    tokens_of,
 )
 
 FLUX = "black-forest-labs/FLUX.1-dev"

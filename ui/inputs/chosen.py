@@ -88,15 +88,26 @@ def _gone_back(document: Document, kept: dict[str, Document] | None) -> Document
 
 
 def _of_a_length_it_takes(document: Document, aside: dict[str, Any]) -> Document:
-    """No more tokens than the model has positions, and as many as before once it has."""
+    """No more tokens than the model has positions, the number that is its own, and as many as before once it can."""
     path, kept = size_path(document), aside.pop(SHORTENED, {})
     if kept.get("path") == path and get(document, path) == kept["made"]:
         document = put(document, path, kept["former"])
-    longest = next((dict(x.params)["allowed"] for x in answer(document).errors if _too_long(x, path)), None)
-    if longest is None:
+    taken = _length_it_takes(document, path)
+    if taken is None:
         return document
-    aside[SHORTENED] = {"path": path, "former": get(document, path), "made": longest}
-    return put(document, path, longest)
+    aside[SHORTENED] = {"path": path, "former": get(document, path), "made": taken}
+    return put(document, path, taken)
+
+
+def _length_it_takes(document: Document, path: str) -> int | None:
+    """Tokens in place of those asked for; None where the model takes these."""
+    found = answer(document)
+    for issue in found.errors:
+        allowed = dict(issue.params).get("allowed")
+        if _too_long(issue, path) and isinstance(allowed, int):
+            return allowed
+    own = any((one.code, one.field) == ("no_effect", path) for one in found.issues)
+    return found.plan.resolved.training.sequence_length if own and found.plan is not None else None
 
 
 def _too_long(issue: Issue, path: str) -> bool:

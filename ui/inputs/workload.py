@@ -11,6 +11,7 @@ from ui.inputs.pictures import draw_note, draw_number, draw_size
 from ui.inputs.widgets import choice, number, optional_fraction, optional_number
 from ui.pictures import latents_of
 
+SCHEMA_TOKENS: Final = 4096
 WEIGHT_FORMATS: Final = (
     *("bf16", "fp16", "fp8", "int8", "awq4", "gptq4", "gptq8", "nf4", "mxfp4", "nvfp4"),
     *("sparse24_bf16", "sparse24_fp8", "q4_k_m", "q8_0"),
@@ -31,7 +32,7 @@ def _training(desk: Desk) -> None:
     left, right = st.columns(2, gap="small", wrap=False)
     with left:
         if latents is None:
-            number(desk, "training.sequence_length", default=4096, step=1024)
+            number(desk, "training.sequence_length", default=_own_length(desk), step=1024)
         else:
             draw_size(desk, latents)
     with right:
@@ -44,13 +45,19 @@ def _training(desk: Desk) -> None:
     sights.draw(desk)
 
 
+def _own_length(desk: Desk) -> int:
+    """The sequence in force where none is given: the model's own, or the schema's."""
+    filled = desk.default_value("training.sequence_length")
+    return int(filled) if filled else SCHEMA_TOKENS
+
+
 def _pictures(desk: Desk, latents: Latents) -> None:
     """Side, number and format of pictures that are made."""
     left, right = st.columns(2, gap="small", wrap=False)
     with left:
         draw_size(desk, latents)
     with right:
-        draw_number(desk)
+        draw_number(desk, latents)
     draw_note(desk, latents)
     desk.messages("serving.max_model_len", "workload.concurrency")
     choice(desk, "serving.weights", WEIGHT_FORMATS, group="format")

@@ -261,7 +261,8 @@ def test_learned_positions_end_where_their_table_ends(changes: dict[str, Any], f
 def test_a_rope_model_and_an_image_model_are_only_warned_about_length() -> None:
     assert "sequence_beyond_positions" not in found(training__sequence_length=16384)
     image = found(task="full", model={"id": "google/vit-base-patch16-224"}, training__sequence_length=400)
-    assert image["sequence_beyond_model"].severity is Severity.WARNING
+    assert image["no_effect"].severity is Severity.WARNING
+    assert dict(image["no_effect"].params) == {"because": "own_number_of_tokens"}
 
 
 def test_adapters_on_a_server_are_not_modelled_rather_than_without_effect() -> None:
