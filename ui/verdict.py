@@ -352,7 +352,8 @@ def peak_part(device: DevicePlan) -> Category | None:
 def _band_cell(plan: Plan, words: Words) -> tuple[Safe, Safe, Safe]:
     band = plan.worst.band
     if band is None:
-        return words.html("strip.band", coverage=DASH), Safe(DASH), words.html("strip.no_band")
+        why_none = "strip.no_band_clip" if clips.undescribed(plan) else "strip.no_band"
+        return words.html("strip.band", coverage=DASH), Safe(DASH), words.html(why_none)
     label = words.html("strip.band", coverage=percent(band.coverage_frac))
     value = words.html("strip.range", low=gib1(band.low_bytes), high=gib1(band.high_bytes))
     return label, value, words.html(f"strip.rows.{band.basis}", n=whole(band.num_rows))

@@ -215,6 +215,8 @@ def _largest(frame: Frame, plan: Plan) -> None:
         at_sequence=whole(asked.sequence_length),
     )
     st.html(f'<div class="p">{body}</div>')
+    if clips.undescribed(plan):
+        st.html(f'<div class="p m">{words.html("largest.clips_unencoded")}</div>')
 
 
 def _reserves(plan: Plan, served: ServingAnswer, words: Words) -> Safe:
