@@ -145,3 +145,24 @@ def test_pictures_stay_where_they_are_seen_and_get_a_size_where_one_is_needed() 
 
 def test_a_model_that_nobody_knows_changes_only_the_name() -> None:
     assert chain(asked(), "nobody/knows") == {**asked(), "model": {"id": "nobody/knows"}}
+
+
+@pytest.mark.parametrize(
+    ("model_id", "label", "shown"),
+    [(SDXL, "Side, pixels", 1024), ("genmo/mochi-1-preview", "Clip, tokens", 4352), (VIT, "Sequence", 197)],
+)
+def test_a_size_that_is_left_out_is_shown_as_planned(
+    open_page: Callable[..., AppTest], model_id: str, label: str, shown: int
+) -> None:
+    task = "full" if model_id == VIT else "serve"
+    page = opened(
+        open_page,
+        {
+            "version": 1,
+            "task": task,
+            "model": {"id": model_id},
+            "hardware": {"devices": [{"gpu": "h100-sxm-80gb"}]},
+            "runtime": {"name": "generic"},
+        },
+    )
+    assert [box.value for box in page.number_input if box.label == label] == [shown]
