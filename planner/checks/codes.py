@@ -111,7 +111,6 @@ _PARALLEL = {
     "zero_with_pipeline": _code(ERROR, "given", "pipeline"),
     "copies_divided": _code(ERROR, "given", "allowed"),
     "module_unknown": _code(ERROR, "given", "allowed"),
-    "module_unknown": _code(ERROR, "given", "allowed"),
     "offload_needs_sharding": _code(ERROR, "given", "allowed"),
 }
 

@@ -92,7 +92,6 @@ SENTENCES: Final = {
     "copies_divided": "nn.DataParallel copies the whole model to each card; {given} can't divide it|allowed: {allowed}",
     "zero_with_pipeline": "DeepSpeed can't divide gradients ({given}) with {pipeline} pipeline stages",
     "module_unknown": "{given} is no module that Megatron computes again; allowed: {allowed}",
-    "module_unknown": "{given} is no module that Megatron computes again; allowed: {allowed}",
     "offload_needs_sharding": "DeepSpeed offloads this under {allowed} only, not {given}",
     "runtime_cannot_train": "{given} does not train|allowed: {allowed}",
     "runtime_cannot_serve": "{given} does not serve|allowed: {allowed}",
