@@ -144,6 +144,8 @@ CONFIGS: Final[dict[str, Config]] = {
     ),
 }  # fmt: skip
 PIXELS: Final = {"pixtral": 448 * 448, "qwen2": 448 * 448, "qwen2.5": 448 * 448, "qwen3": 512 * 512}
+SEQUENCES: Final = {"siglip": 2304, "pixtral": 2304}
+"""Where two pictures would fill the 2,048 tokens of the others."""
 STEPS: Final = (
     "clip trained none sdpa bf16",
     "clip trained full sdpa bf16",
@@ -197,7 +199,7 @@ def _document(
     stored, compute, autocast = precision
     training = {
         "micro_batch": 1,
-        "sequence_length": 2048,
+        "sequence_length": SEQUENCES.get(tower, 2048),
         "images": 2,
         "attention": attention,
         "loss": "standard",

@@ -90,7 +90,7 @@ def test_every_class_has_the_parameters_of_the_plan(model: str) -> None:
     [
         ("google-bert/bert-base-uncased", "full", {"input_ids": (1, 64), "labels": (1,)}),
         ("google/vit-base-patch16-224", "full", {"pixel_values": (1, 3, 224, 224), "labels": (1,)}),
-        ("openai/whisper-tiny", "full", {"input_features": (1, 80, 3000), "labels": (1, 64)}),
+        ("openai/whisper-tiny", "full", {"input_features": (1, 80, 3000), "labels": (1, 448)}),
         ("openai/clip-vit-base-patch32", "full", {"input_ids": (1, 77), "pixel_values": (1, 3, 224, 224)}),
         ("google-bert/bert-base-uncased", "pretrain", {}),
         ("google-t5/t5-small", "full", {}),
