@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.formula_cases import CARD, CHECKPOINTING, OPTIMIZERS, PRECISIONS, Case
-from benchmarks.formula_records import RECORDS, Traced, write_records
+from benchmarks.formula_records import RECORDS
 
 PICTURE_RECORDS: Final[Path] = RECORDS.with_name("picture_traces.json")
 Config = dict[str, Any]
@@ -230,22 +230,9 @@ def _document(
 
 def main() -> int:
     """Trace every step, or those named, and write what was traced. Returns 1 where a step has no trace."""
-    from benchmarks.formula_records import read_records  # noqa: PLC0415
-    from benchmarks.formula_trace import compare, line, traces  # noqa: PLC0415  # starts children
-    from hardware_db import load_tables  # noqa: PLC0415
+    from benchmarks.case_records import trace_and_record  # noqa: PLC0415  # starts children
 
-    tables, found, missing = load_tables(), dict(read_records(PICTURE_RECORDS)[0]), 0
-    words = sys.argv[1:]
-    for case, trace in traces([x for x in picture_cases() if not words or any(w in x.name for w in words)]):
-        if isinstance(trace, Traced):
-            found[case.name] = trace
-            print(line(compare(case, trace, tables)), flush=True)
-        else:
-            missing += 1
-            print(f"no trace: {trace}", flush=True)
-    names = {case.name for case in picture_cases()}
-    write_records({name: trace for name, trace in found.items() if name in names}, PICTURE_RECORDS)
-    return int(bool(missing))
+    return trace_and_record(picture_cases(), sys.argv[1:], PICTURE_RECORDS)
 
 
 if __name__ == "__main__":
